@@ -1,0 +1,121 @@
+"""Storage types: what an element is in memory, and what mathematics does with it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class DType(IntEnum):
+    """The storage type of a tensor's or a tile's elements; MASK is a comparison's result."""
+
+    MASK = -1
+    F32 = 0
+    I32 = 1
+    I64 = 2
+    U8 = 3
+    F16 = 4
+    BF16 = 5
+    I16 = 6
+    I8 = 7
+    FP8 = 9
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element in memory (a mask is stored as a byte)."""
+        return _BITS[self]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element in memory."""
+        return _BITS[self] // 8
+
+    @property
+    def is_float(self) -> bool:
+        return self in FLOATS
+
+    @property
+    def is_integer(self) -> bool:
+        return self in INTEGERS
+
+    @property
+    def text(self) -> str:
+        """The lower-case name that IR texts and the command line use, such as ``bf16``."""
+        return self.name.lower()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+MASK, F32, F16, BF16, FP8 = DType.MASK, DType.F32, DType.F16, DType.BF16, DType.FP8
+I8, U8, I16, I32, I64 = DType.I8, DType.U8, DType.I16, DType.I32, DType.I64
+
+FLOATS = frozenset({F32, F16, BF16, FP8})
+INTEGERS = frozenset({I8, U8, I16, I32, I64})
+
+_BITS = {MASK: 8, F32: 32, I32: 32, I64: 64, U8: 8, F16: 16, BF16: 16, I16: 16, I8: 8, FP8: 8}
+
+# The names NumPy and ml_dtypes give these types (ml_dtypes registers its own with NumPy).
+_NUMPY_NAMES = {
+    "bool": MASK,
+    "float32": F32,
+    "int32": I32,
+    "int64": I64,
+    "uint8": U8,
+    "float16": F16,
+    "bfloat16": BF16,
+    "int16": I16,
+    "int8": I8,
+    "float8_e4m3fn": FP8,
+}
+
+_INTEGER_RANGE = {
+    I8: (-(2**7), 2**7 - 1),
+    U8: (0, 2**8 - 1),
+    I16: (-(2**15), 2**15 - 1),
+    I32: (-(2**31), 2**31 - 1),
+    I64: (-(2**63), 2**63 - 1),
+}
+
+
+def integer_range(dtype: DType) -> tuple[int, int]:
+    """The smallest and the largest value of an integer type."""
+    return _INTEGER_RANGE[dtype]
+
+
+def math_dtype(dtype: DType) -> DType:
+    """The type that mathematics on ``dtype`` is done in: F32 for floats, I32 or I64 for integers."""
+    if dtype in FLOATS:
+        return F32
+    if dtype in INTEGERS:
+        return I64 if dtype is I64 else I32
+    return MASK
+
+
+def from_numpy(dtype: object) -> DType | None:
+    """The storage type of a NumPy or ml_dtypes type in native byte order; None where there is none."""
+    try:
+        numpy_dtype = np.dtype(dtype)  # type: ignore[call-overload]
+    except TypeError:
+        return None
+    if not numpy_dtype.isnative:
+        return None
+    return _NUMPY_NAMES.get(numpy_dtype.name)
+
+
+def to_numpy(dtype: DType) -> np.dtype[np.generic]:
+    """The NumPy type (ml_dtypes for BF16 and FP8) whose elements have this storage type."""
+    import ml_dtypes
+
+    name = next(name for name, known in _NUMPY_NAMES.items() if known is dtype)
+    return np.dtype(getattr(ml_dtypes, name) if dtype in (BF16, FP8) else name)
+
+
+def as_dtype(value: object) -> DType | None:
+    """``value`` as a storage type: a DType, its number, or a NumPy or ml_dtypes type; else None."""
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return DType(value) if value in DType._value2member_map_ else None
+    return from_numpy(value) if value is not None else None

@@ -1,0 +1,145 @@
+"""Errors that point at the person's own file, line and expression."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType, FrameType
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_ROOT = os.path.dirname(_PACKAGE)
+# frontend/ and lowering/ stand beside the package in a checkout and inside it when installed.
+_OWN_FOLDERS = tuple(
+    os.path.join(folder, "")
+    for folder in (_PACKAGE, os.path.join(_ROOT, "frontend"), os.path.join(_ROOT, "lowering"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A stretch of the person's source; lines and columns count from 1, the end is exclusive."""
+
+    filename: str
+    line: int
+    column: int = 1
+    end_line: int = 0
+    end_column: int = 0
+    function: str = ""
+    caller: Place | None = None
+
+    def __str__(self) -> str:
+        return f"{self.filename}:{self.line}:{self.column}"
+
+    def callers(self) -> Iterator[Place]:
+        """The calls that led here, innermost first, this place left out."""
+        place = self.caller
+        while place is not None:
+            yield place
+            place = place.caller
+
+
+class TileError(Exception):
+    """A mistake in a tile program or a launch, with the line and expression where it was made.
+
+    ``filename``, ``lineno`` and ``column`` (from 1) are None where no line of the person's is known.
+    """
+
+    def __init__(self, message: str, place: Place | None = None) -> None:
+        self.message = message
+        self.place = place
+        self.filename = place.filename if place else None
+        self.lineno = place.line if place else None
+        self.column = place.column if place else None
+        super().__init__(_text(message, place))
+
+    def __reduce__(self) -> tuple[type[TileError], tuple[str, Place | None]]:
+        return type(self), (self.message, self.place)
+
+
+class TileWarning(UserWarning):
+    """Something a tile program does that is allowed but surely slower or other than meant."""
+
+
+def _text(message: str, place: Place | None) -> str:
+    if place is None:
+        return message
+    parts = [f"{place}: {message}", *_excerpt(place)]
+    for caller in place.callers():
+        parts.append(f"called from {caller}")
+        parts.extend(_excerpt(caller))
+    return "\n".join(parts)
+
+
+def _excerpt(place: Place) -> list[str]:
+    """The source line and a caret line under the expression (tabs kept, so that columns line up)."""
+    source = linecache.getline(place.filename, place.line).rstrip("\n")
+    if not source.strip():
+        return []
+    end = place.end_column if place.end_line == place.line else len(source) + 1
+    width = max(1, min(end, len(source) + 1) - place.column)
+    lead = "".join("\t" if char == "\t" else " " for char in source[: place.column - 1])
+    return [f"    {source}", f"    {lead}{'^' * width}"]
+
+
+def is_own_file(filename: str) -> bool:
+    """Whether a file belongs to this library, so that its frames are never shown to the person."""
+    return filename.startswith(_OWN_FOLDERS)
+
+
+@lru_cache(maxsize=4096)
+def _positions(code: CodeType) -> tuple[tuple[int | None, int | None, int | None, int | None], ...]:
+    return tuple(code.co_positions())
+
+
+@lru_cache(maxsize=4096)
+def _own_code(code: CodeType) -> bool:
+    return is_own_file(code.co_filename)
+
+
+def _byte_column(filename: str, line: int, offset: int) -> int:
+    """The 1-based character column of a 0-based UTF-8 byte offset, which is what code objects hold."""
+    source = linecache.getline(filename, line)
+    if source.isascii():
+        return offset + 1
+    return len(source.encode()[:offset].decode(errors="replace")) + 1
+
+
+def _frame_place(frame: FrameType, caller: Place | None) -> Place:
+    code = frame.f_code
+    line, end_line, column, end_column = _positions(code)[frame.f_lasti // 2]
+    line = line or frame.f_lineno or code.co_firstlineno
+    filename = code.co_filename
+    return Place(
+        filename,
+        line,
+        1 if column is None else _byte_column(filename, line, column),
+        end_line or line,
+        0 if end_column is None else _byte_column(filename, end_line or line, end_column),
+        code.co_qualname,
+        caller,
+    )
+
+
+def here() -> Place | None:
+    """The innermost expression of the person's that is being evaluated, with its chain of calls.
+
+    The chain ends at the frame that called into the library for a launch or a trace: frames of the
+    person's above that one are about how the program came to launch, not about the kernel.
+    """
+    frames: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _own_code(frame.f_code):
+        frame = frame.f_back
+    while frame is not None and not _own_code(frame.f_code):
+        frames.append(frame)
+        frame = frame.f_back
+    place: Place | None = None
+    if frame is None and frames:
+        frames = frames[:1]
+    for outer in reversed(frames):
+        place = _frame_place(outer, place)
+    return place

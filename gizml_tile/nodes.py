@@ -1,0 +1,289 @@
+"""The tile IR: what a program says, as frozen nodes in structured regions.
+
+A node's operands are the nodes that made them, so a pattern is matched directly::
+
+    match node:
+        case Node("add", (c, Node("dot", (a, b)))): ...
+
+Three kinds of values share the form. An *index* has shape ``()`` and type I64: a uniform 64-bit
+integer. A *tile* has shape ``(rows, columns)``, both powers of two, and a storage type; a mask is a
+tile of type MASK. A node without a value (``put``, ``loop``, ``cond``) has shape ``()`` and type None.
+
+========================  ===============================  =============================================
+op                        operands                         attribute, meaning
+========================  ===============================  =============================================
+index                     -                                int: a constant
+id, count                 -                                axis: this program's position, the grid's size
+size                      -                                (tensor, axis): a tensor's size
+scalar                    -                                Scalar: a run-time number
+param                     -                                a region's parameter: number
+const                     -                                (shape, dtype, value)
+iota                      -                                (shape, axis, dtype): row or column number
+value                     index                            dtype: the index as a [1, 1] tile
+read                      coordinates                      View
+put                       tile, coordinates                View
+neg abs                   a                                (a may be an index)
+exp exp2 log sqrt rsqrt   a                                approx: bool, for exp exp2 log sigmoid tanh
+sigmoid tanh gelu         a                                gelu gelu_erf; None for the others
+gelu_erf relu floor
+to                        a                                dtype
+transpose                 a
+sum max min               a                                axis; on masks sum counts, max is any, min is all
+add sub mul div           a, b                             indices: div and rem truncate
+maximum minimum           a, b                             (indices too)
+rem floordiv floormod     a, b                             integers and indices
+and_ or_ xor              a, b                             masks, or the bits of integers
+not_                      a                                likewise
+shl shr                   a, b                             integers; shr keeps the sign (U8: zero)
+lt le gt ge eq ne         a, b                             a mask; of two indices a uniform [1, 1] mask
+select                    mask, yes, no                    (of two indices: an index; the mask is [1, 1])
+fma                       a, b, c                          (negate_product, negate_c): one rounding
+dot                       a, b  or  a, b, c                precision: "f32" or "tf32"; c + a @ b
+loop                      start, stop, step, inits...      one region (k, carried...) -> carried...
+cond                      [1, 1] mask                      two regions () -> values...
+result                    loop or cond                     which of its values
+========================  ===============================  =============================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gizml_tile.dtypes import F32, I32, I64, MASK, DType, math_dtype
+from gizml_tile.errors import Place
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a block of a tensor is addressed.
+
+    ``block`` has the sizes of the last one or two dimensions. With mode ``"at"`` coordinates of those
+    dimensions count blocks, with ``"window"`` elements; coordinates of the dimensions before count
+    elements in both. ``pad`` is what a read gives outside the tensor, already rounded to its type.
+    """
+
+    tensor: int
+    block: tuple[int, ...]
+    mode: str = "at"
+    pad: float | int | bool = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The tile that a block is: a one-dimensional block is a row."""
+        return (1, self.block[0]) if len(self.block) == 1 else (self.block[0], self.block[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor parameter: its name in the person's source (or made up), storage type and rank."""
+
+    name: str
+    dtype: DType
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A run-time number: an index, or a [1, 1] F32 tile."""
+
+    name: str
+    dtype: DType
+
+    @property
+    def shape(self) -> Shape:
+        return () if self.dtype is I64 else (1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """The attribute of ``const`` and ``iota``: shape, type, and the value or the axis."""
+
+    shape: tuple[int, int]
+    dtype: DType
+    value: float | int | bool
+
+
+Attr = None | int | float | str | bool | DType | tuple[int, int] | tuple[bool, bool] | View | Const | Scalar
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One operation. Nodes compare by identity; two programs compare by their text."""
+
+    op: str
+    args: tuple[Node, ...]
+    attr: Attr
+    shape: Shape
+    dtype: DType | None
+    place: Place | None = None
+    regions: tuple[Region, ...] = ()
+
+    @property
+    def is_index(self) -> bool:
+        return self.shape == () and self.dtype is I64
+
+    @property
+    def is_tile(self) -> bool:
+        return len(self.shape) == 2
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {list(self.shape)} {self.dtype}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """Nodes in program order, what they take and what they give."""
+
+    params: tuple[Node, ...]
+    nodes: tuple[Node, ...]
+    results: tuple[Node, ...]
+
+    def walk(self) -> Iterator[Node]:
+        """Every node of this region and of the regions inside, in program order."""
+        for node in self.nodes:
+            yield node
+            for region in node.regions:
+                yield from region.walk()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TileProgram:
+    """A traced kernel: tensors and scalars it takes, which tensor each ``write`` named, the body."""
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    scalars: tuple[Scalar, ...]
+    writes: tuple[int, ...]
+    body: Region
+    warps: int = 0
+    stages: int = 0
+    approx: bool = False
+
+
+UNARY_FLOAT = frozenset("exp exp2 log sqrt rsqrt sigmoid tanh gelu gelu_erf relu floor".split())
+APPROXIMABLE = frozenset("exp exp2 log sigmoid tanh".split())
+UNARY = UNARY_FLOAT | frozenset("neg abs not_ to transpose".split())
+ARITHMETIC = frozenset("add sub mul div rem floordiv floormod maximum minimum".split())
+BITWISE = frozenset("and_ or_ xor shl shr".split())
+COMPARISONS = frozenset("lt le gt ge eq ne".split())
+REDUCTIONS = frozenset("sum max min".split())
+COMMUTATIVE = frozenset("add mul maximum minimum and_ or_ xor eq ne".split())
+STRUCTURED = frozenset("loop cond".split())
+EFFECTS = frozenset({"put"})
+
+
+def broadcast(*shapes: Shape) -> Shape | None:
+    """The common shape of operands whose size 1 stretches to any size; None where they do not fit."""
+    if all(shape == () for shape in shapes):
+        return ()
+    result = [1, 1]
+    for shape in shapes:
+        for axis, size in enumerate(shape):
+            if size != 1:
+                if result[axis] not in (1, size):
+                    return None
+                result[axis] = size
+    return (result[0], result[1])
+
+
+def promote(a: DType, b: DType) -> DType | None:
+    """The type that mathematics on two types gives; None where they do not mix without ``to``."""
+    left, right = math_dtype(a), math_dtype(b)
+    if left is right:
+        return left
+    if left.is_integer and right.is_integer:
+        return I64
+    return None
+
+
+def make(
+    op: str,
+    args: tuple[Node, ...] = (),
+    attr: Attr = None,
+    place: Place | None = None,
+    regions: tuple[Region, ...] = (),
+    *,
+    tensors: tuple[Tensor, ...] = (),
+) -> Node:
+    """A node whose shape and type follow from its operands; ``tensors`` is needed for ``read`` alone.
+
+    The operands are assumed to fit (the tracing methods check them for the person, ``check`` for us).
+    """
+    shape, dtype = _value(op, args, attr, tensors)
+    return Node(op, args, attr, shape, dtype, place, regions)
+
+
+def param(shape: Shape, dtype: DType, number: int) -> Node:
+    """A region's parameter: the loop index (an index) or a carried value."""
+    return Node("param", (), number, shape, dtype)
+
+
+def rebuild(node: Node, args: tuple[Node, ...], regions: tuple[Region, ...] = ()) -> Node:
+    """The same operation on other operands of the same shapes and types."""
+    return Node(node.op, args, node.attr, node.shape, node.dtype, node.place, regions)
+
+
+def _value(
+    op: str, args: tuple[Node, ...], attr: Attr, tensors: tuple[Tensor, ...]
+) -> tuple[Shape, DType | None]:
+    match op:
+        case "index" | "id" | "count" | "size":
+            return (), I64
+        case "scalar":
+            assert isinstance(attr, Scalar)
+            return attr.shape, attr.dtype
+        case "const" | "iota":
+            assert isinstance(attr, Const)
+            return attr.shape, attr.dtype
+        case "value" | "to":
+            assert isinstance(attr, DType)
+            return (1, 1) if op == "value" else args[0].shape, attr
+        case "read":
+            assert isinstance(attr, View)
+            return attr.shape, tensors[attr.tensor].dtype
+        case "put" | "loop" | "cond":
+            return (), None
+        case "result":
+            assert isinstance(attr, int)
+            result = args[0].regions[0].results[attr]
+            return result.shape, result.dtype
+        case "transpose":
+            return args[0].shape[::-1], args[0].dtype
+        case "sum" | "max" | "min":
+            rows, columns = args[0].shape
+            counts = args[0].dtype is MASK and op == "sum"
+            return (1, columns) if attr == 0 else (rows, 1), I32 if counts else _math_dtype(args[0])
+        case "dot":
+            floats = args[0].dtype is not None and args[0].dtype.is_float
+            return (args[0].shape[0], args[1].shape[1]), F32 if floats else I32
+        case "select":
+            same = args[1].dtype is args[2].dtype
+            shape = () if args[1].is_index else _broadcast(args)
+            return shape, args[1].dtype if same else _promoted(args[1:])
+        case _ if op in COMPARISONS:
+            return _broadcast(args) or (1, 1), MASK
+        case _:
+            return _broadcast(args), _promoted(args)
+
+
+def _broadcast(args: tuple[Node, ...]) -> Shape:
+    shape = broadcast(*(arg.shape for arg in args))
+    assert shape is not None, args
+    return shape
+
+
+def _math_dtype(node: Node) -> DType:
+    assert node.dtype is not None
+    return math_dtype(node.dtype)
+
+
+def _promoted(args: tuple[Node, ...]) -> DType:
+    dtype = _math_dtype(args[0])
+    for other in args[1:]:
+        common = promote(dtype, _math_dtype(other))
+        assert common is not None, args
+        dtype = common
+    return dtype
