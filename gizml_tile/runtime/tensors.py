@@ -1,0 +1,399 @@
+"""Tensors of any library, seen as memory: an address, sizes, strides and a storage type."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType, from_numpy
+from ..errors import TileError, here
+
+_NUMPY_DTYPES: dict[Any, DType] = {}
+_TORCH_DTYPES: dict[Any, DType] = {}
+_SUPPORTED = "float32, float16, bfloat16, float8_e4m3fn, int8, uint8, int16, int32, int64 and bool"
+# Telling views of more elements than this apart address by address would take longer than a launch.
+_ENUMERATED_ELEMENTS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """Where a tensor's elements are: ``pointer`` is the address of element 0, strides count elements.
+
+    ``refusal`` says why a launch must not write it and is empty where it may; ``owner`` keeps the
+    memory alive.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    pointer: int
+    device: str
+    refusal: str
+    owner: Any
+
+    @property
+    def writable(self) -> bool:
+        """Whether a launch may write this tensor."""
+        return not self.refusal
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The first byte's address and the address after the last byte; equal for an empty tensor."""
+        if 0 in self.shape:
+            return self.pointer, self.pointer
+        reach = [stride * (size - 1) for size, stride in zip(self.shape, self.strides, strict=True)]
+        width = self.dtype.bytes
+        low = self.pointer + width * sum(step for step in reach if step < 0)
+        return low, self.pointer + width * (1 + sum(step for step in reach if step > 0))
+
+
+def is_tensor(value: object) -> bool:
+    """Whether a value is memory that `describe` may understand, rather than a number or a constant."""
+    if isinstance(value, np.ndarray):
+        return True
+    if isinstance(value, np.generic | type):
+        return False
+    kind = type(value)
+    return (
+        hasattr(kind, "__dlpack__")
+        or hasattr(kind, "__cuda_array_interface__")
+        or hasattr(kind, "__array_interface__")
+        or hasattr(value, "__cuda_array_interface__")
+    )
+
+
+def describe(tensor: object, what: str = "the tensor") -> TensorInfo:
+    """The memory of a tensor of any library, without a copy.
+
+    ``what`` names the tensor in errors. Raises TileError where the elements' type or placement is
+    not supported.
+    """
+    if isinstance(tensor, np.ndarray):
+        return _describe_numpy(tensor, what, tensor)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(tensor, torch.Tensor):
+        return _describe_torch(tensor, torch, what)
+    if hasattr(tensor, "__cuda_array_interface__"):
+        return _describe_cuda(tensor, what)
+    if hasattr(tensor, "__dlpack__") and not isinstance(tensor, np.generic):
+        return _describe_dlpack(tensor, what)
+    if hasattr(tensor, "__array_interface__") and not isinstance(tensor, np.generic):
+        return _describe_numpy(np.asarray(tensor), what, tensor)
+    raise TileError(
+        f"{what} is {_article(type(tensor).__name__)}, which is not a tensor; pass a NumPy array or a "
+        "tensor with __dlpack__ or __cuda_array_interface__",
+        here(),
+    )
+
+
+def check_output(info: TensorInfo, what: str = "the tensor") -> None:
+    """Raise TileError where a launch must not write this tensor."""
+    if info.refusal:
+        raise TileError(f"{what} cannot be written: {info.refusal}", here())
+    if overlaps_itself(info.shape, info.strides):
+        raise TileError(
+            f"{what} cannot be written: elements of this view of shape {list(info.shape)} and strides "
+            f"{list(info.strides)} share an address; write to a copy",
+            here(),
+        )
+
+
+def same_memory(one: TensorInfo, other: TensorInfo) -> bool:
+    """Whether two tensors are the same elements at the same places."""
+    return (
+        one.pointer == other.pointer
+        and one.dtype is other.dtype
+        and one.shape == other.shape
+        and one.strides == other.strides
+        and one.device == other.device
+    )
+
+
+def may_overlap(one: TensorInfo, other: TensorInfo) -> bool:
+    """Whether two tensors' stretches of memory meet; tensors that interleave count as meeting."""
+    low, high = one.extent
+    other_low, other_high = other.extent
+    return max(low, other_low) < min(high, other_high) and one.device == other.device
+
+
+def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether two elements of one tensor share an address."""
+    if 0 in shape:
+        return False
+    axes = sorted(
+        (abs(stride), size) for size, stride in zip(shape, strides, strict=True) if size > 1
+    )
+    if any(stride == 0 for stride, _ in axes):
+        return True
+    reach = [stride * (size - 1) for stride, size in axes]
+    # An axis that steps over everything the smaller ones reach keeps its rows apart by itself.
+    while axes and axes[-1][0] > sum(reach[:-1]):
+        axes.pop()
+        reach.pop()
+    if len(axes) < 2:
+        return False
+    if len(axes) == 2:
+        (small, small_size), (large, large_size) = axes
+        common = math.gcd(small, large)
+        return large // common < small_size and small // common < large_size
+    if math.prod(size for _, size in axes) > _ENUMERATED_ELEMENTS:
+        return True
+    places = np.zeros(1, np.int64)
+    for stride, size in axes:
+        places = np.add.outer(places, stride * np.arange(size)).ravel()
+    return len(np.unique(places)) < len(places)
+
+
+def _describe_numpy(array: np.ndarray[Any, Any], what: str, owner: object) -> TensorInfo:
+    numpy_dtype = array.dtype
+    dtype = _NUMPY_DTYPES.get(numpy_dtype)
+    if dtype is None:
+        dtype = from_numpy(numpy_dtype)
+        if dtype is None:
+            raise _unsupported_numpy(numpy_dtype, what)
+        _NUMPY_DTYPES[numpy_dtype] = dtype
+    flags = array.flags
+    if not flags.aligned and array.size:
+        raise _unaligned(what, numpy_dtype.name)
+    return TensorInfo(
+        dtype,
+        array.shape,
+        _element_strides(array.strides, dtype, what),
+        array.ctypes.data,
+        "cpu",
+        "" if flags.writeable else "the array is read-only",
+        owner,
+    )
+
+
+def _element_strides(byte_strides: tuple[int, ...], dtype: DType, what: str) -> tuple[int, ...]:
+    width = dtype.bytes
+    if any(stride % width for stride in byte_strides):
+        raise TileError(
+            f"{what} has strides of {list(byte_strides)} bytes, which are not whole {dtype.text} elements of "
+            f"{width} bytes; pass a contiguous copy",
+            here(),
+        )
+    return tuple(stride // width for stride in byte_strides)
+
+
+def _unsupported_numpy(numpy_dtype: np.dtype[Any], what: str) -> TileError:
+    if not numpy_dtype.isnative and from_numpy(numpy_dtype.newbyteorder("=")) is not None:
+        native = numpy_dtype.newbyteorder("=")
+        return TileError(
+            f"{what} holds {native.name} in foreign byte order, which is not supported; convert it with "
+            f".astype('{native.name}')",
+            here(),
+        )
+    return _unsupported(
+        what, numpy_dtype.name if numpy_dtype.names is None else "a structured type"
+    )
+
+
+def _unsupported(what: str, name: str) -> TileError:
+    return TileError(
+        f"{what} holds {name}, which is not supported; supported are {_SUPPORTED}", here()
+    )
+
+
+def _unaligned(what: str, name: str) -> TileError:
+    return TileError(
+        f"{what} is unaligned: its {name} elements do not start at multiples of their size; pass a copy",
+        here(),
+    )
+
+
+def _describe_torch(tensor: Any, torch: Any, what: str) -> TensorInfo:
+    dtype = _TORCH_DTYPES.get(tensor.dtype)
+    if dtype is None:
+        name = str(tensor.dtype).removeprefix("torch.")
+        dtype = from_numpy(_numpy_name(name))
+        if dtype is None:
+            raise _unsupported(what, name)
+        _TORCH_DTYPES[tensor.dtype] = dtype
+    if tensor.layout is not torch.strided:
+        raise TileError(
+            f"{what} is {tensor.layout}; only strided tensors are supported, see .to_dense()",
+            here(),
+        )
+    if tensor.is_neg():
+        raise TileError(f"{what} is a lazily negated view; pass tensor.resolve_neg()", here())
+    device = str(tensor.device)
+    if device == "meta":
+        raise TileError(f"{what} is on the meta device and has no elements", here())
+    if device.startswith("cuda") and torch.version.hip:
+        device = "hip" + device.removeprefix("cuda")
+    refusal = ""
+    if tensor.requires_grad and torch.is_grad_enabled():
+        refusal = "the tensor requires grad; pass tensor.detach() or launch under torch.no_grad()"
+    try:
+        pointer = tensor.data_ptr()
+    except RuntimeError as error:
+        raise TileError(f"{what} has no memory of its own: {error}", here()) from None
+    if pointer % dtype.bytes and tensor.numel():
+        raise _unaligned(what, dtype.text)
+    return TensorInfo(
+        dtype, tuple(tensor.shape), tuple(tensor.stride()), pointer, device, refusal, tensor
+    )
+
+
+def _numpy_name(name: str) -> object:
+    """The NumPy type of a name, ml_dtypes' types included; None where there is none."""
+    if name in ("bfloat16", "float8_e4m3fn"):
+        import ml_dtypes
+
+        return getattr(ml_dtypes, name)
+    try:
+        return np.dtype(name)
+    except TypeError:
+        return None
+
+
+def _describe_cuda(tensor: Any, what: str) -> TensorInfo:
+    interface = tensor.__cuda_array_interface__
+    numpy_dtype = np.dtype(interface["typestr"])
+    dtype = from_numpy(numpy_dtype)
+    if dtype is None:
+        raise _unsupported_numpy(numpy_dtype, what)
+    shape = tuple(interface["shape"])
+    pointer, read_only = interface["data"]
+    byte_strides = interface.get("strides")
+    strides = (
+        _contiguous(shape)
+        if byte_strides is None
+        else _element_strides(tuple(byte_strides), dtype, what)
+    )
+    device = "cuda"
+    if hasattr(tensor, "__dlpack_device__"):
+        device = _device_name(*tensor.__dlpack_device__())
+    return TensorInfo(
+        dtype,
+        shape,
+        strides,
+        pointer or 0,
+        device,
+        "the array is read-only" if read_only else "",
+        tensor,
+    )
+
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.insert(0, step)
+        step *= size
+    return tuple(strides)
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_number", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+# DLManagedTensorVersioned: version (two 32-bit words), context, deleter, flags, then the tensor.
+_VERSIONED_FLAGS = 24
+_VERSIONED_TENSOR = 32
+_FLAG_READ_ONLY = 1
+
+_DLPACK_NAMES = {
+    0: "int",
+    1: "uint",
+    2: "float",
+    4: "bfloat",
+    5: "complex",
+    6: "bool",
+    10: "float8_e4m3fn",
+}
+_DLPACK_DTYPES = {
+    (0, 8): DType.I8,
+    (0, 16): DType.I16,
+    (0, 32): DType.I32,
+    (0, 64): DType.I64,
+    (1, 8): DType.U8,
+    (2, 16): DType.F16,
+    (2, 32): DType.F32,
+    (4, 16): DType.BF16,
+    (6, 8): DType.MASK,
+    (10, 8): DType.FP8,
+}
+# Memory of kinds 3 and 11 is the host's, pinned for CUDA or HIP.
+_DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 8: "metal", 10: "hip", 11: "cpu", 13: "cuda"}
+
+
+def _device_name(kind: int, number: int) -> str:
+    name = _DLPACK_DEVICES.get(int(kind), f"device kind {int(kind)}")
+    return name if name == "cpu" else f"{name}:{number}"
+
+
+def _capsule_pointer(capsule: object, name: bytes) -> int:
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype = ctypes.c_void_p
+    get.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    return int(get(capsule, name))
+
+
+def _is_capsule(capsule: object, name: bytes) -> bool:
+    valid = ctypes.pythonapi.PyCapsule_IsValid
+    valid.restype = ctypes.c_int
+    valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    return bool(valid(capsule, name))
+
+
+def _describe_dlpack(tensor: Any, what: str) -> TensorInfo:
+    """A tensor of a library that is only known through DLPack; the capsule keeps the memory alive."""
+    device = _device_name(*tensor.__dlpack_device__())
+    # -1 asks a GPU library not to make a stream wait: a launch orders itself.
+    options: dict[str, Any] = {} if device == "cpu" else {"stream": -1}
+    try:
+        try:
+            capsule = tensor.__dlpack__(max_version=(1, 0), **options)
+        except TypeError:
+            capsule = tensor.__dlpack__(**options)
+    except (BufferError, RuntimeError, ValueError, TypeError) as error:
+        raise TileError(f"{what} does not give its memory by DLPack: {error}", here()) from None
+    refusal = ""
+    if _is_capsule(capsule, b"dltensor_versioned"):
+        address = _capsule_pointer(capsule, b"dltensor_versioned")
+        if ctypes.c_uint64.from_address(address + _VERSIONED_FLAGS).value & _FLAG_READ_ONLY:
+            refusal = "its library gives it as read-only"
+        memory = _DLTensor.from_address(address + _VERSIONED_TENSOR)
+    else:
+        memory = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    if type(tensor).__module__.partition(".")[0] in ("jax", "jaxlib"):
+        refusal = "JAX arrays are immutable; write to a NumPy array"
+    dtype = _DLPACK_DTYPES.get((memory.code, memory.bits)) if memory.lanes == 1 else None
+    if dtype is None:
+        raise _unsupported(
+            what, f"{_DLPACK_NAMES.get(memory.code, f'DLPack type {memory.code} of ')}{memory.bits}"
+        )
+    shape = tuple(memory.shape[: memory.ndim])
+    strides = tuple(memory.strides[: memory.ndim]) if memory.strides else _contiguous(shape)
+    pointer = (memory.data or 0) + memory.byte_offset
+    if pointer % dtype.bytes and 0 not in shape:
+        raise _unaligned(what, dtype.text)
+    return TensorInfo(dtype, shape, strides, pointer, device, refusal, (tensor, capsule))
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

@@ -1,0 +1,214 @@
+"""Tensors as memory: what is understood, without a copy, and what is refused by name."""
+
+from __future__ import annotations
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+from gizml_tile.dtypes import DType, to_numpy
+from gizml_tile.errors import TileError
+from gizml_tile.runtime.tensors import (
+    check_output,
+    describe,
+    is_tensor,
+    may_overlap,
+    overlaps_itself,
+    same_memory,
+)
+
+STORAGE = list(DType)
+
+
+class OnlyDlpack:
+    """A tensor of a library that offers nothing but DLPack."""
+
+    def __init__(self, tensor, versioned=True):
+        self.tensor, self.versioned = tensor, versioned
+
+    def __dlpack__(self, **options):
+        if not self.versioned and options:
+            raise TypeError("no options")
+        return self.tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+
+class Cuda:
+    def __init__(self, **interface):
+        self.__cuda_array_interface__ = {"version": 3, "strides": None} | interface
+
+
+@pytest.mark.parametrize("dtype", STORAGE, ids=str)
+def test_numpy_arrays_of_every_storage_type(dtype):
+    array = np.zeros((4, 6), to_numpy(dtype))[::-1, ::2]
+    info = describe(array)
+    assert (info.dtype, info.shape, info.strides) == (dtype, (4, 3), (-6, 2))
+    assert info.pointer == array.ctypes.data
+    assert info.writable and info.device == "cpu" and info.owner is array
+    assert info.size == 12
+
+
+@pytest.mark.parametrize("dtype", STORAGE, ids=str)
+def test_torch_tensors_of_every_storage_type(dtype):
+    name = {"float8_e4m3fn": torch.float8_e4m3fn, "bfloat16": torch.bfloat16}
+    numpy_name = to_numpy(dtype).name
+    tensor = torch.zeros(5, 7, dtype=name.get(numpy_name) or getattr(torch, numpy_name)).T[1:]
+    info = describe(tensor)
+    assert (info.dtype, info.shape, info.strides) == (dtype, (6, 5), (1, 7))
+    assert info.pointer == tensor.data_ptr() and info.device == "cpu" and info.writable
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_dlpack_alone_is_enough(versioned):
+    tensor = torch.arange(12, dtype=torch.int32).reshape(3, 4)[:, 1:]
+    info = describe(OnlyDlpack(tensor, versioned))
+    assert (info.dtype, info.shape, info.strides) == (DType.I32, (3, 3), (4, 1))
+    assert info.pointer == tensor.data_ptr() and info.writable
+
+
+def test_dlpack_brings_bfloat16():
+    assert describe(OnlyDlpack(torch.zeros(3, dtype=torch.bfloat16))).dtype is DType.BF16
+
+
+def test_dlpack_says_read_only():
+    array = np.zeros(3, np.float32)
+    array.flags.writeable = False
+    assert describe(OnlyDlpack(array)).refusal == "its library gives it as read-only"
+
+
+def test_dlpack_names_unsupported_types():
+    with pytest.raises(TileError, match=r"x holds float64, which is not supported"):
+        describe(OnlyDlpack(np.zeros(3)), "x")
+
+
+def test_the_capsule_keeps_memory_alive():
+    info = describe(OnlyDlpack(np.arange(1 << 16, dtype=np.int64)))
+    churn = [np.full(1 << 16, 7) for _ in range(4)]
+    import ctypes
+
+    assert ctypes.c_int64.from_address(info.pointer + 8 * 1000).value == 1000 and churn
+
+
+def test_gpu_arrays_are_recognised():
+    info = describe(Cuda(shape=(2, 3), typestr="<f4", data=(4096, True)))
+    assert (info.device, info.pointer, info.strides, info.writable) == ("cuda", 4096, (3, 1), False)
+    assert describe(
+        Cuda(shape=(2, 3), typestr="<f2", data=(64, False), strides=(2, 4))
+    ).strides == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            np.zeros(2),
+            "x holds float64, which is not supported; supported are float32, float16, bfloat16",
+        ),
+        (np.zeros(2, complex), "x holds complex128, which is not supported"),
+        (np.zeros(2, object), "x holds object, which is not supported"),
+        (np.zeros(2, "U3"), "x holds str96, which is not supported"),
+        (np.zeros(2, np.uint32), "x holds uint32, which is not supported"),
+        (np.zeros(2, ml_dtypes.float8_e5m2), "x holds float8_e5m2, which is not supported"),
+        (np.zeros(2, [("a", "f4")]), "x holds a structured type, which is not supported"),
+        (
+            np.zeros(2, ">f4"),
+            r"x holds float32 in foreign byte order, .* convert it with \.astype\('float32'\)",
+        ),
+        (np.zeros(9, np.uint8)[1:].view(np.float32), "x is unaligned: its float32 elements"),
+        (
+            np.lib.stride_tricks.as_strided(np.zeros(9, np.float16), (2,), (3,)),
+            r"x (is unaligned|has strides of \[3\] bytes, which are not whole f16 elements of 2 bytes)",
+        ),
+        (np.zeros(2, [("a", "u1"), ("b", "u1")])["a"], None),
+        (torch.zeros(2, dtype=torch.float64), "x holds float64, which is not supported"),
+        (torch.zeros(2, dtype=torch.complex64), "x holds complex64, which is not supported"),
+        (torch.eye(2).to_sparse(), r"x is torch.sparse_coo; only strided tensors"),
+        (torch.zeros(2, device="meta"), "x is on the meta device"),
+        (torch.ones(2, dtype=torch.complex64).conj().imag, "x is a lazily negated view"),
+        (3.5, "x is a float, which is not a tensor"),
+        ([1, 2], "x is a list, which is not a tensor"),
+        (np.float32(1), "x is a float32, which is not a tensor"),
+    ],
+    ids=str,
+)
+def test_what_is_refused_is_named(value, message):
+    if message is None:
+        assert describe(value, "x").strides == (2,)
+        return
+    with pytest.raises(TileError, match=message) as caught:
+        describe(value, "x")
+    assert caught.value.filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            np.broadcast_to(np.zeros(1, np.float32), (4,)),
+            "x cannot be written: the array is read-only",
+        ),
+        (
+            np.lib.stride_tricks.as_strided(np.zeros(6, np.float32), (4, 3), (4, 4)),
+            r"x cannot be written: elements of this view of shape \[4, 3\] and strides \[1, 1\] share",
+        ),
+        (torch.zeros(1).expand(4), "share an address"),
+        (torch.zeros(2, requires_grad=True), "x cannot be written: the tensor requires grad"),
+    ],
+    ids=["read-only", "windows", "broadcast", "grad"],
+)
+def test_outputs_that_are_refused(value, message):
+    with pytest.raises(TileError, match=message):
+        check_output(describe(value, "x"), "x")
+
+
+def test_grad_is_no_obstacle_under_no_grad():
+    tensor = torch.zeros(2, requires_grad=True)
+    with torch.no_grad():
+        check_output(describe(tensor))
+
+
+def test_strides_of_size_one_are_ignored():
+    array = np.lib.stride_tricks.as_strided(np.zeros(4, np.float32), (1, 4), (0, 4))
+    check_output(describe(array))
+
+
+def test_overlap_by_brute_force():
+    for sizes in itertools.product((1, 2, 3, 4), repeat=3):
+        for strides in itertools.product((-3, 0, 1, 2, 5, 6), repeat=3):
+            places = [
+                sum(i * s for i, s in zip(index, strides, strict=True))
+                for index in np.ndindex(*sizes)
+            ]
+            expected = len(set(places)) < len(places)
+            assert overlaps_itself(sizes, strides) is expected, (sizes, strides)
+
+
+def test_extents_and_overlap_between_tensors():
+    array = np.zeros(16, np.float32)
+    whole, low, high, back = (
+        describe(view) for view in (array, array[:8], array[8:], array[7::-1])
+    )
+    start = array.ctypes.data
+    assert whole.extent == (start, start + 64)
+    assert back.extent == low.extent == (start, start + 32)
+    assert may_overlap(whole, low) and may_overlap(low, back) and not may_overlap(low, high)
+    assert same_memory(low, describe(array[:8])) and not same_memory(low, back)
+    empty = describe(array[4:4])
+    assert empty.extent[0] == empty.extent[1] and not may_overlap(empty, whole)
+
+
+def test_which_values_are_tensors():
+    for value in (
+        np.zeros(2),
+        torch.zeros(2),
+        OnlyDlpack(np.zeros(2)),
+        Cuda(shape=(), typestr="<f4", data=(0, False)),
+    ):
+        assert is_tensor(value)
+    for value in (1, 2.0, "x", [1.0], np.float32(1), np.ndarray, torch.float32, None):
+        assert not is_tensor(value)
