@@ -1,0 +1,313 @@
+"""Micro-kernels of the CPU's matrix products: LLVM text for one packed chunk of a dot.
+
+A product of a program is cut along k into chunks of ``kc``. For each chunk the operands lie packed, A as
+rows of ``a_row_stride`` elements and B as panels (``panel_layout``), and ``micro_product`` adds their
+product to an accumulator tile C in memory; inside a chunk the accumulators stay in registers. Every element
+of an f32 product is one chain of fused multiply-adds in the order of k, so its bits do not depend on kc, on
+blocks or on the width of a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gizml_tile.lowering.emit.cpu.builder import Function, Value
+
+Element = Literal["f32", "bf16"]
+Mode = Literal["fma", "bf16_dot", "amx"]
+
+# A tile register of AMX holds 16 rows of 64 bytes; its product takes 32 bf16 of k at a time.
+TILE_ROWS = 16
+TILE_ROW_BYTES = 64
+TILE_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class DotShape:
+    """The product of one chunk, C[rows, columns] += A[rows, kc] x B[kc, columns]; strides in elements."""
+
+    rows: int
+    columns: int
+    kc: int
+    element: Element
+    mode: Mode
+    vector: int
+    a_row_stride: int
+    c_row_stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class PanelLayout:
+    """How a chunk of B lies in memory: elements [columns / width][kc / pair][width][pair]."""
+
+    columns: int
+    kc: int
+    width: int
+    pair: int
+    element_bytes: int
+
+    @property
+    def panels(self) -> int:
+        return self.columns // self.width
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row of a panel: one step of k, or one pair of steps."""
+        return self.width * self.pair * self.element_bytes
+
+    @property
+    def panel_bytes(self) -> int:
+        return self.kc // self.pair * self.row_bytes
+
+    @property
+    def chunk_bytes(self) -> int:
+        return self.panels * self.panel_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBlock:
+    """The accumulators that stay in registers: rows x vectors, with ``unroll`` steps of k in one turn."""
+
+    rows: int
+    vectors: int
+    unroll: int
+
+
+def register_block(rows: int, columns: int, vector: int) -> RegisterBlock:
+    """The accumulators for a product of ``rows`` x ``columns`` with vectors of ``vector`` lanes."""
+    most = 16 if vector == 16 else 8
+    vectors = min(2, columns // vector)
+    block_rows = min(rows, most // vectors)
+    while block_rows * vectors * 2 <= most and vectors * 2 * vector <= columns:
+        vectors *= 2
+    return RegisterBlock(block_rows, vectors, 4)
+
+
+def depth_step(shape: DotShape) -> int:
+    """What the depth of a chunk is a multiple of; zeros in A and B pad the product to it."""
+    if shape.mode == "amx":
+        return TILE_DEPTH
+    return 4 * panel_layout(shape).pair
+
+
+def panel_layout(shape: DotShape) -> PanelLayout:
+    """The layout of B that ``micro_product`` reads."""
+    if shape.mode == "amx":
+        return PanelLayout(shape.columns, shape.kc, TILE_ROWS, 2, 2)
+    width = register_block(shape.rows, shape.columns, shape.vector).vectors * shape.vector
+    if shape.mode == "bf16_dot":
+        return PanelLayout(shape.columns, shape.kc, width, 2, 2)
+    return PanelLayout(shape.columns, shape.kc, width, 1, 4)
+
+
+def micro_product(
+    b: Function, shape: DotShape, a: str, panels: str, c: str, depth: Value, first: str
+) -> None:
+    """Writes C (+)= A x B for one chunk: ``depth`` steps of k, C read as zero where ``first`` (an i1) holds."""
+    if shape.mode == "amx":
+        _tile_blocks(b, shape, a, panels, c, depth, first)
+    else:
+        _vector_blocks(b, shape, a, panels, c, depth, first)
+
+
+def _vector_blocks(
+    b: Function, shape: DotShape, a: str, panels: str, c: str, depth: Value, first: str
+) -> None:
+    """Panels outside and rows inside: a panel stays in the first cache while A comes from the second."""
+    block = register_block(shape.rows, shape.columns, shape.vector)
+    layout = panel_layout(shape)
+
+    def at_panel(panel: Value, _: list[str]) -> Sequence[str]:
+        panel_start = b.offset(panels, b.mul(panel, layout.panel_bytes))
+        c_column = b.offset(c, b.mul(panel, layout.width * 4))
+
+        def at_rows(row: Value, _: list[str]) -> Sequence[str]:
+            a_rows = b.offset(a, b.mul(row, shape.a_row_stride * layout.element_bytes))
+            c_rows = b.offset(c_column, b.mul(row, shape.c_row_stride * 4))
+            _vector_product(b, shape, block, a_rows, panel_start, c_rows, depth, first)
+            return ()
+
+        b.loop(0, shape.rows, block.rows, at_rows)
+        return ()
+
+    b.loop(0, layout.panels, 1, at_panel)
+
+
+def _vector_product(
+    b: Function,
+    shape: DotShape,
+    block: RegisterBlock,
+    a: str,
+    panel: str,
+    c: str,
+    depth: Value,
+    first: str,
+) -> None:
+    """One register block over the whole chunk."""
+    layout = panel_layout(shape)
+    kind = f"<{shape.vector} x float>"
+    align = shape.vector * 4
+    places = [(row, column) for row in range(block.rows) for column in range(block.vectors)]
+    addresses = [b.offset(c, (row * shape.c_row_stride + column * shape.vector) * 4) for row, column in places]
+    start = b.when(
+        first,
+        lambda: ["zeroinitializer"] * len(places),
+        lambda: [b.load(kind, address, align) for address in addresses],
+        [kind] * len(places),
+    )
+
+    def at_depth(k: Value, carried: list[str]) -> Sequence[str]:
+        totals = list(carried)
+        a_step = b.offset(a, b.mul(k, layout.element_bytes))
+        b_step = b.offset(panel, b.mul(k, layout.row_bytes // layout.pair))
+        for step in range(block.unroll):
+            right = [
+                b.load(kind, b.offset(b_step, step * layout.row_bytes + column * align), align)
+                for column in range(block.vectors)
+            ]
+            for row in range(block.rows):
+                element = row * shape.a_row_stride + step * layout.pair
+                left = _broadcast(b, b.offset(a_step, element * layout.element_bytes), shape.vector)
+                for column in range(block.vectors):
+                    place = row * block.vectors + column
+                    totals[place] = _multiply_add(b, shape, left, right[column], totals[place])
+        return totals
+
+    totals = b.loop(
+        0, depth, block.unroll * layout.pair, at_depth, [(kind, value) for value in start], runs=True
+    )
+    for address, total in zip(addresses, totals, strict=True):
+        b.store(kind, total, address, align)
+
+
+def _broadcast(b: Function, address: str, lanes: int) -> str:
+    """The 32 bits at an address, a float or a pair of bf16, in every lane."""
+    kind = f"<{lanes} x float>"
+    scalar = b.load("float", address, 4)
+    lane = b.emit(f"insertelement {kind} poison, float {scalar}, i64 0")
+    return b.emit(f"shufflevector {kind} {lane}, {kind} poison, <{lanes} x i32> zeroinitializer")
+
+
+def _multiply_add(b: Function, shape: DotShape, left: str, right: str, total: str) -> str:
+    kind = f"<{shape.vector} x float>"
+    if shape.mode == "fma":
+        name = f"llvm.fma.v{shape.vector}f32"
+        b.module.declare(name, f"{kind} @{name}({kind}, {kind}, {kind})")
+        return b.call(kind, name, f"{kind} {left}", f"{kind} {right}", f"{kind} {total}")
+    pairs = f"<{shape.vector * 2} x bfloat>"
+    name = f"llvm.x86.avx512bf16.dpbf16ps.{shape.vector * 32}"
+    b.module.declare(name, f"{kind} @{name}({kind}, {pairs}, {pairs})")
+    x = b.emit(f"bitcast {kind} {left} to {pairs}")
+    y = b.emit(f"bitcast {kind} {right} to {pairs}")
+    return b.call(kind, name, f"{kind} {total}", f"{pairs} {x}", f"{pairs} {y}")
+
+
+def tile_configuration(shape: DotShape) -> bytes:
+    """The 64 bytes that ``begin_tiles`` reads: tiles of C and A are as high as the block, up to 16 rows."""
+    rows = min(TILE_ROWS, shape.rows)
+    heights = (rows,) * 6 + (TILE_ROWS,) * 2
+    widths = b"".join(TILE_ROW_BYTES.to_bytes(2, "little") for _ in heights)
+    return bytes([1]) + bytes(15) + widths + bytes(16) + bytes(heights) + bytes(8)
+
+
+def begin_tiles(b: Function, configuration: str) -> None:
+    """Writes the loading of a tile configuration, once before the products of a function."""
+    b.module.declare("llvm.x86.ldtilecfg", "void @llvm.x86.ldtilecfg(ptr)")
+    b.call_void("llvm.x86.ldtilecfg", f"ptr {configuration}")
+
+
+def end_tiles(b: Function) -> None:
+    """Writes the release of the tiles, once after the products of a function."""
+    b.module.declare("llvm.x86.tilerelease", "void @llvm.x86.tilerelease()")
+    b.call_void("llvm.x86.tilerelease")
+
+
+def _tile_blocks(
+    b: Function, shape: DotShape, a: str, panels: str, c: str, depth: Value, first: str
+) -> None:
+    """Two by two accumulator tiles, so that each loaded tile enters two products."""
+    layout = panel_layout(shape)
+    tile_rows = min(TILE_ROWS, shape.rows)
+    down = min(2, shape.rows // tile_rows)
+    across = min(2, layout.panels)
+
+    def at_panel(panel: Value, _: list[str]) -> Sequence[str]:
+        panel_start = b.offset(panels, b.mul(panel, layout.panel_bytes))
+        c_column = b.offset(c, b.mul(panel, layout.width * 4))
+
+        def at_rows(row: Value, _: list[str]) -> Sequence[str]:
+            a_rows = b.offset(a, b.mul(row, shape.a_row_stride * 2))
+            c_rows = b.offset(c_column, b.mul(row, shape.c_row_stride * 4))
+            _tile_product(b, shape, down, across, a_rows, panel_start, c_rows, depth, first)
+            return ()
+
+        b.loop(0, shape.rows, tile_rows * down, at_rows)
+        return ()
+
+    b.loop(0, layout.panels, across, at_panel)
+
+
+def _tile_product(
+    b: Function,
+    shape: DotShape,
+    down: int,
+    across: int,
+    a: str,
+    panel: str,
+    c: str,
+    depth: Value,
+    first: str,
+) -> None:
+    """One block of tiles over the whole chunk: C in tiles 0-3, A in 4-5, B in 6-7."""
+    layout = panel_layout(shape)
+    tile_rows = min(TILE_ROWS, shape.rows)
+    a_stride, c_stride = shape.a_row_stride * 2, shape.c_row_stride * 4
+    places = [(row, column) for row in range(down) for column in range(across)]
+    tiles = [2 * row + column for row, column in places]
+    addresses = [b.offset(c, row * tile_rows * c_stride + column * TILE_ROW_BYTES) for row, column in places]
+
+    def clear() -> Sequence[str]:
+        for tile in tiles:
+            _tile(b, "tilezero", tile)
+        return ()
+
+    def reload() -> Sequence[str]:
+        for tile, address in zip(tiles, addresses, strict=True):
+            _tile(b, "tileloadd64", tile, address, c_stride)
+        return ()
+
+    b.when(first, clear, reload)
+
+    def at_depth(k: Value, _: list[str]) -> Sequence[str]:
+        a_step = b.offset(a, b.mul(k, 2))
+        b_step = b.offset(panel, b.mul(k, layout.row_bytes // 2))
+        for row, column in places:
+            if column == 0:
+                _tile(b, "tileloadd64", 4 + row, b.offset(a_step, row * tile_rows * a_stride), a_stride)
+            if row == 0:
+                address = b.offset(b_step, column * layout.panel_bytes)
+                _tile(b, "tileloadd64", 6 + column, address, layout.row_bytes)
+            _tile_multiply_add(b, 2 * row + column, 4 + row, 6 + column)
+        return ()
+
+    b.loop(0, depth, TILE_DEPTH, at_depth, runs=True)
+    for tile, address in zip(tiles, addresses, strict=True):
+        _tile(b, "tilestored64", tile, address, c_stride)
+
+
+def _tile(b: Function, operation: str, tile: int, address: str = "", stride_bytes: int = 0) -> None:
+    name = f"llvm.x86.{operation}"
+    if not address:
+        b.module.declare(name, f"void @{name}(i8 immarg)")
+        b.call_void(name, f"i8 {tile}")
+        return
+    b.module.declare(name, f"void @{name}(i8 immarg, ptr, i64)")
+    b.call_void(name, f"i8 {tile}", f"ptr {address}", f"i64 {stride_bytes}")
+
+
+def _tile_multiply_add(b: Function, total: int, left: int, right: int) -> None:
+    name = "llvm.x86.tdpbf16ps"
+    b.module.declare(name, f"void @{name}(i8 immarg, i8 immarg, i8 immarg)")
+    b.call_void(name, f"i8 {total}", f"i8 {left}", f"i8 {right}")
