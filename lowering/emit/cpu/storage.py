@@ -1,0 +1,158 @@
+"""What is in memory and what is in registers: F32 for floats, I32 (I64) for integers, i1 for masks.
+
+A narrow integer stands in 32 bits with its own value: I8 and I16 with copies of the sign, U8 with zeros.
+"""
+
+from __future__ import annotations
+
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, I64, MASK, U8, DType, integer_range
+from gizml_tile.lowering import rounding
+from gizml_tile.lowering.emit.cpu.vectors import Vectors
+
+
+def register_kind(dtype: DType) -> str:
+    """The LLVM type that one element has in a register."""
+    if dtype.is_float:
+        return "float"
+    return "i1" if dtype is MASK else "i64" if dtype is I64 else "i32"
+
+
+def storage_kind(dtype: DType) -> str:
+    """The LLVM type that one element is loaded and stored as."""
+    return "float" if dtype is F32 else f"i{dtype.bits}"
+
+
+def decode(vectors: Vectors, dtype: DType, raw: str) -> str:
+    """What stands in registers for loaded elements."""
+    if dtype in (F32, I32, I64):
+        return raw
+    if dtype is F16 and vectors.half:
+        return vectors.cast("fpext", "half", "float", vectors.cast("bitcast", "i16", "half", raw))
+    if dtype is FP8 and vectors.half:
+        return _float8_through_half(vectors, raw)
+    kind = storage_kind(dtype)
+    if dtype is MASK:
+        return vectors.operation("icmp ne", kind, raw, vectors.integer(kind, 0))
+    wide = vectors.cast("sext" if dtype.is_integer and dtype is not U8 else "zext", kind, "i32", raw)
+    if dtype is BF16:
+        return rounding.bfloat16_value(vectors, wide)
+    if dtype is F16:
+        return rounding.half_value(vectors, wide)
+    return rounding.float8_value(vectors, wide) if dtype is FP8 else wide
+
+
+def encode(vectors: Vectors, dtype: DType, value: str) -> str:
+    """What is stored for elements in registers: floats rounded, integers cut."""
+    if dtype in (F32, I32, I64):
+        return value
+    kind = storage_kind(dtype)
+    if dtype is MASK:
+        return vectors.cast("zext", "i1", kind, value)
+    if dtype is F16 and vectors.half:
+        return vectors.cast("bitcast", "half", "i16", vectors.cast("fptrunc", "float", "half", value))
+    if dtype is BF16:
+        value = rounding.bfloat16_bits(vectors, value)
+    elif dtype is F16:
+        value = rounding.half_bits(vectors, value)
+    elif dtype is FP8:
+        value = rounding.float8_bits(vectors, value)
+    return vectors.cast("trunc", "i32", kind, value)
+
+
+def convert(vectors: Vectors, source: DType, target: DType, value: str) -> str:
+    """The values that storing as ``target`` and loading again would give, in registers."""
+    if source is target:
+        return value
+    if source is MASK:
+        return _from_mask(vectors, target, value)
+    if target is MASK:
+        compare = "fcmp une" if source.is_float else "icmp ne"
+        kind = register_kind(source)
+        zero = vectors.constant(0.0) if source.is_float else vectors.integer(kind, 0)
+        return vectors.operation(compare, kind, value, zero)
+    if source.is_float and target.is_float:
+        return _round(vectors, source, target, value)
+    if source.is_float:
+        return _truncate(vectors, target, value)
+    if target.is_float:
+        return _float_of(vectors, source, target, value)
+    return _resize(vectors, source, target, value)
+
+
+def _from_mask(vectors: Vectors, target: DType, mask: str) -> str:
+    if target.is_float:
+        return vectors.select(mask, vectors.constant(1.0), vectors.constant(0.0))
+    return vectors.cast("zext", "i1", register_kind(target), mask)
+
+
+def _round(vectors: Vectors, source: DType, target: DType, value: str) -> str:
+    # F32 holds every float type's values, and BF16 and F16 hold those of FP8.
+    if target is F32 or source is FP8:
+        return value
+    return decode(vectors, target, encode(vectors, target, value))
+
+
+def _truncate(vectors: Vectors, target: DType, value: str) -> str:
+    low, high = integer_range(target)
+    if target is not I64:
+        return rounding.integer_bits(vectors, value, low, high)
+    limit, bottom = vectors.constant(2.0**63), vectors.constant(-(2.0**63))
+    inside = vectors.select(vectors.less(value, limit), value, vectors.constant(0.0))
+    inside = vectors.select(vectors.greater(inside, bottom), inside, bottom)
+    above = vectors.operation("fcmp oge", "float", value, limit)
+    whole = vectors.cast("fptosi", "float", "i64", inside)
+    return vectors.choose("i64", above, vectors.integer("i64", high), whole)
+
+
+def _float_of(vectors: Vectors, source: DType, target: DType, value: str) -> str:
+    kind = register_kind(source)
+    single = vectors.cast("sitofp", kind, "float", value)
+    if target is F32:
+        return single
+    if target is BF16 and source in (I32, I64):
+        single = _rounded_to_odd(vectors, source, value, single)
+    # Integers that F32 rounds lie beyond the largest numbers of F16 and FP8, so those round once too.
+    return _round(vectors, F32, target, single)
+
+
+def _rounded_to_odd(vectors: Vectors, source: DType, value: str, single: str) -> str:
+    """The float next to an integer whose last bit tells that it was not exact.
+
+    Rounding that to fewer bits gives what rounding the integer itself would.
+    """
+    kind = register_kind(source)
+    back = _truncate(vectors, source, single)
+    below = vectors.operation("icmp slt", kind, value, vectors.integer(kind, 0))
+    larger = vectors.operation("icmp sgt", kind, back, value)
+    inexact = vectors.operation("icmp ne", kind, back, value)
+    away = vectors.operation("and", "i1", inexact, vectors.operation("xor", "i1", below, larger))
+    bits = vectors.as_bits(single)
+    bits = vectors.bits_sub(bits, vectors.cast("zext", "i1", "i32", away))
+    return vectors.from_bits(vectors.bits_or(bits, vectors.cast("zext", "i1", "i32", inexact)))
+
+
+def _resize(vectors: Vectors, source: DType, target: DType, value: str) -> str:
+    if target is I64:
+        return vectors.cast("sext", "i32", "i64", value)
+    if source is I64:
+        value = vectors.cast("trunc", "i64", "i32", value)
+    low, high = integer_range(target)
+    inner_low, inner_high = integer_range(source)
+    if target is I32 or (low <= inner_low and inner_high <= high):
+        return value
+    if target is U8:
+        return vectors.bits_and(value, vectors.bits_constant(0xFF))
+    unused = 32 - target.bits
+    return vectors.shift_right(vectors.shift_left(value, unused), unused)
+
+
+def _float8_through_half(vectors: Vectors, raw: str) -> str:
+    """FP8 as F16 of exponents smaller by 8, because F16's conversion takes subnormals at full speed."""
+    wide = vectors.cast("sext", "i8", "i16", raw)
+    moved = vectors.operation("shl", "i16", wide, vectors.integer("i16", 7))
+    bits = vectors.operation("and", "i16", moved, vectors.integer("i16", -0x4001))
+    small = vectors.cast("fpext", "half", "float", vectors.cast("bitcast", "i16", "half", bits))
+    value = vectors.mul(small, vectors.constant(256.0))
+    size = vectors.operation("and", "i8", raw, vectors.integer("i8", 0x7F))
+    is_nan = vectors.operation("icmp eq", "i8", size, vectors.integer("i8", 0x7F))
+    return vectors.select(is_nan, vectors.constant(float("nan")), value)

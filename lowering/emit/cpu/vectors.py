@@ -1,0 +1,178 @@
+"""The operations of the shared mathematics as LLVM instructions on vectors of any width."""
+
+from __future__ import annotations
+
+from gizml_tile.lowering.emit.cpu.builder import Function, float_text, splat, suffix, vector
+from gizml_tile.lowering.math import scale_in_two_steps
+
+# What x86 calls the vectors of so many floats, and the type of a mask of that many lanes.
+_X86_VECTORS = {16: ("512", "i16"), 8: ("256", "i8"), 4: ("128", "i8")}
+
+
+class Vectors:
+    """Writes operations on ``width`` lanes into a function; one lane is a scalar.
+
+    ``avx512`` promises AVX-512 F, DQ and VL, ``half`` instructions that convert F16.
+    """
+
+    def __init__(
+        self, function: Function, width: int, *, avx512: bool = False, half: bool = False
+    ) -> None:
+        self.function = function
+        self.width = width
+        self.avx512 = avx512
+        self.half = half
+
+    def type(self, kind: str) -> str:
+        """The LLVM type of ``width`` elements, such as ``<16 x float>``."""
+        return vector(kind, self.width)
+
+    def integer(self, kind: str, value: int) -> str:
+        """An integer constant in every lane."""
+        return splat(kind, str(value), self.width)
+
+    def operation(self, name: str, kind: str, *operands: str) -> str:
+        """An instruction whose operands have one type, such as ``add`` on ``i32``."""
+        return self.function.emit(f"{name} {self.type(kind)} {', '.join(operands)}")
+
+    def cast(self, name: str, source: str, target: str, value: str) -> str:
+        """A conversion instruction, such as ``sext`` from ``i8`` to ``i32``."""
+        return self.function.emit(f"{name} {self.type(source)} {value} to {self.type(target)}")
+
+    def choose(self, kind: str, mask: str, yes: str, no: str) -> str:
+        of = self.type(kind)
+        return self.function.emit(f"select {self.type('i1')} {mask}, {of} {yes}, {of} {no}")
+
+    def intrinsic(self, name: str, kind: str, *operands: str) -> str:
+        """A call of an LLVM function that takes and gives one type."""
+        of, full = self.type(kind), f"llvm.{name}.{suffix(kind, self.width)}"
+        module = self.function.module
+        module.declare(full, f"{of} @{full}({', '.join(of for _ in operands)})")
+        return self.function.call(of, full, *(f"{of} {operand}" for operand in operands))
+
+    # floats
+
+    def constant(self, value: float) -> str:
+        return splat("float", float_text(value), self.width)
+
+    def add(self, a: str, b: str) -> str:
+        return self.operation("fadd", "float", a, b)
+
+    def sub(self, a: str, b: str) -> str:
+        return self.operation("fsub", "float", a, b)
+
+    def mul(self, a: str, b: str) -> str:
+        return self.operation("fmul", "float", a, b)
+
+    def div(self, a: str, b: str) -> str:
+        return self.operation("fdiv", "float", a, b)
+
+    def sqrt(self, a: str) -> str:
+        return self.intrinsic("sqrt", "float", a)
+
+    def negate(self, a: str) -> str:
+        return self.operation("fneg", "float", a)
+
+    def absolute(self, a: str) -> str:
+        return self.intrinsic("fabs", "float", a)
+
+    def fma(self, a: str, b: str, c: str) -> str:
+        return self.intrinsic("fma", "float", a, b, c)
+
+    def floor(self, a: str) -> str:
+        return self.intrinsic("floor", "float", a)
+
+    def less(self, a: str, b: str) -> str:
+        return self.operation("fcmp olt", "float", a, b)
+
+    def greater(self, a: str, b: str) -> str:
+        return self.operation("fcmp ogt", "float", a, b)
+
+    def equal(self, a: str, b: str) -> str:
+        return self.operation("fcmp oeq", "float", a, b)
+
+    def select(self, mask: str, yes: str, no: str) -> str:
+        return self.choose("float", mask, yes, no)
+
+    def scale(self, a: str, exponent: str, exponent_bits: str) -> str:
+        if not (self.avx512 and self.width in _X86_VECTORS):
+            return scale_in_two_steps(self, a, exponent_bits)
+        return self._x86("scalef", a, exponent)
+
+    def maximum(self, a: str, b: str, *, quiet: bool = False) -> str:
+        """The larger one; a NaN loses, -0 is smaller than +0. ``quiet``: ``a`` comes from here."""
+        return self._extreme("ogt", "and", 5, a, b, quiet)
+
+    def minimum(self, a: str, b: str, *, quiet: bool = False) -> str:
+        """The smaller one, likewise."""
+        return self._extreme("olt", "or", 4, a, b, quiet)
+
+    def _extreme(self, order: str, zeros: str, control: int, a: str, b: str, quiet: bool) -> str:
+        if self.avx512 and self.width in _X86_VECTORS:
+            # The instruction has these rules but for signaling NaNs, which it lets win.
+            left = a if quiet else self.intrinsic("canonicalize", "float", a)
+            right = self.intrinsic("canonicalize", "float", b)
+            return self._x86("range", left, right, f"i32 {control}")
+        chosen = self.choose("float", self.operation(f"fcmp {order}", "float", a, b), a, b)
+        chosen = self.choose("float", self.operation("fcmp uno", "float", b, b), a, chosen)
+        # Equal numbers have equal bits but for zeros, whose signs meet in the bits' and (or).
+        both = self.from_bits(self.operation(zeros, "i32", self.as_bits(a), self.as_bits(b)))
+        return self.choose("float", self.equal(a, b), both, chosen)
+
+    def _x86(self, name: str, a: str, b: str, *controls: str) -> str:
+        """An AVX-512 instruction of two operands on all lanes, in the current rounding mode."""
+        of = self.type("float")
+        bits, mask = _X86_VECTORS[self.width]
+        arguments = [f"{of} {a}", f"{of} {b}", *controls, f"{of} zeroinitializer", f"{mask} -1"]
+        if bits == "512":
+            arguments.append("i32 4")
+        full = f"llvm.x86.avx512.mask.{name}.ps.{bits}"
+        kinds = ", ".join(
+            of if argument.startswith(of) else argument.split()[0] for argument in arguments
+        )
+        self.function.module.declare(full, f"{of} @{full}({kinds})")
+        return self.function.call(of, full, *arguments)
+
+    # their bits
+
+    def bits_constant(self, value: int) -> str:
+        return self.integer("i32", value)
+
+    def as_bits(self, a: str) -> str:
+        return self.cast("bitcast", "float", "i32", a)
+
+    def from_bits(self, bits: str) -> str:
+        return self.cast("bitcast", "i32", "float", bits)
+
+    def bits_add(self, a: str, b: str) -> str:
+        return self.operation("add", "i32", a, b)
+
+    def bits_sub(self, a: str, b: str) -> str:
+        return self.operation("sub", "i32", a, b)
+
+    def bits_and(self, a: str, b: str) -> str:
+        return self.operation("and", "i32", a, b)
+
+    def bits_or(self, a: str, b: str) -> str:
+        return self.operation("or", "i32", a, b)
+
+    def shift_left(self, a: str, count: int) -> str:
+        return self.operation("shl", "i32", a, self.bits_constant(count))
+
+    def shift_right(self, a: str, count: int) -> str:
+        return self.operation("ashr", "i32", a, self.bits_constant(count))
+
+    def shift_right_logical(self, a: str, count: int) -> str:
+        return self.operation("lshr", "i32", a, self.bits_constant(count))
+
+    def bits_less(self, a: str, b: str) -> str:
+        return self.operation("icmp slt", "i32", a, b)
+
+    def bits_select(self, mask: str, yes: str, no: str) -> str:
+        return self.choose("i32", mask, yes, no)
+
+    def bits_to_float(self, bits: str) -> str:
+        return self.cast("sitofp", "i32", "float", bits)
+
+    def float_to_bits(self, a: str) -> str:
+        return self.cast("fptosi", "float", "i32", a)
