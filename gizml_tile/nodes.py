@@ -47,7 +47,7 @@ result                    loop or cond                     which of its values
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gizml_tile.dtypes import F32, I32, I64, MASK, DType, math_dtype
@@ -206,7 +206,7 @@ def make(
     place: Place | None = None,
     regions: tuple[Region, ...] = (),
     *,
-    tensors: tuple[Tensor, ...] = (),
+    tensors: Sequence[Tensor] = (),
 ) -> Node:
     """A node whose shape and type follow from its operands; ``tensors`` is needed for ``read`` alone.
 
@@ -227,7 +227,7 @@ def rebuild(node: Node, args: tuple[Node, ...], regions: tuple[Region, ...] = ()
 
 
 def _value(
-    op: str, args: tuple[Node, ...], attr: Attr, tensors: tuple[Tensor, ...]
+    op: str, args: tuple[Node, ...], attr: Attr, tensors: Sequence[Tensor]
 ) -> tuple[Shape, DType | None]:
     match op:
         case "index" | "id" | "count" | "size":

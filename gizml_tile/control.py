@@ -1,0 +1,234 @@
+"""Loops and branches of a program: running their bodies once, and joining the values they give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from gizml_tile.dtypes import F32, MASK
+from gizml_tile.errors import TileError, here
+from gizml_tile.index import Index
+from gizml_tile.lifting import constant, describe, lift_index, number, round_to
+from gizml_tile.nodes import Const, Node
+from gizml_tile.tile import Tile
+from gizml_tile.tracing import Block, Trace, Value, article, fail, noun
+
+
+def trace_loop(
+    trace: Trace,
+    bounds: tuple[object, object, object],
+    inits: list[object],
+    body: Callable[..., Any],
+    *,
+    single: bool,
+) -> list[Any]:
+    """Record a loop over range(*bounds); the values after it."""
+    what = "fold" if single else "loop"
+    start, stop, step = bounds
+    if not isinstance(step, Value) and number(step) == 0:
+        fail(f"the step of {what} is 0; use a step of 1 or -1")
+    place = here()
+    limits = tuple(
+        lift_index(trace, each, f"the {name} of {what}")
+        for name, each in (("start", start), ("stop", stop), ("step", step))
+    )
+    carried = [_carry(trace, value, what) for value in inits]
+    types = []
+    for node in carried:
+        assert node.dtype is not None
+        types.append((node.shape, node.dtype))
+    with trace.open_block() as block:
+        k, *params = trace.add_params(types)
+        values = [_wrap(block, param) for param in params]
+        returned = body(Index(block, k), values[0] if single else values)
+        given = [returned] if single else _returned(returned, len(inits), what)
+        results = tuple(
+            [
+                _turn(trace, value, param, number, what)
+                for number, (value, param) in enumerate(zip(given, params, strict=True))
+            ]
+        )
+    loop = Node("loop", (*limits, *carried), None, (), None, place, (block.region(results),))
+    return _results(trace, loop, results)
+
+
+def trace_cond(
+    trace: Trace, condition: object, then: Callable[[], Any], otherwise: Callable[[], Any]
+) -> Any:
+    """Record a branch; the values after it, in the form that its functions return."""
+    host = None if isinstance(condition, Value) else number(condition)
+    if isinstance(host, bool):
+        return then() if host else otherwise()
+    mask = _condition(trace, condition)
+    place = here()
+    with trace.open_block() as yes_block:
+        yes = then()
+    with trace.open_block() as no_block:
+        no = otherwise()
+    yes_values, no_values = _arm(yes), _arm(no)
+    if len(yes_values) != len(no_values):
+        fail(
+            f"the two functions of cond give the same number of values, found {len(yes_values)} and "
+            f"{len(no_values)}"
+        )
+    pairs: list[tuple[Node, Node]] = []
+    kept: list[Any] = []
+    for number_, (a, b) in enumerate(zip(yes_values, no_values, strict=True)):
+        if a is b and number(a) is None and not isinstance(a, Value):
+            kept.append(a)
+            continue
+        with trace.reopened(yes_block):
+            left = _joined(trace, a, b, number_)
+        with trace.reopened(no_block):
+            right = _joined(trace, b, a, number_)
+        _check_arms(left, right, number_)
+        pairs.append((left, right))
+        kept.append(pairs)
+    regions = (
+        yes_block.region(tuple([left for left, _ in pairs])),
+        no_block.region(tuple([right for _, right in pairs])),
+    )
+    node = Node("cond", (mask,), None, (), None, place, regions)
+    made = iter(_results(trace, node, regions[0].results))
+    values = [next(made) if each is pairs else each for each in kept]
+    if isinstance(yes, tuple | list):
+        return tuple(values)
+    return values[0] if values else None
+
+
+def _results(trace: Trace, node: Node, values: tuple[Node, ...]) -> list[Any]:
+    trace.record_node(node)
+    block = trace.blocks[-1]
+    return [
+        _wrap(
+            block,
+            trace.record_node(
+                Node("result", (node,), number, value.shape, value.dtype, node.place)
+            ),
+        )
+        for number, value in enumerate(values)
+    ]
+
+
+def _wrap(block: Block, node: Node) -> Index | Tile:
+    return Index(block, node) if node.is_index else Tile(block, node)
+
+
+def _carry(trace: Trace, value: object, what: str) -> Node:
+    """A carried value before the loop: numbers become an index or a [1, 1] tile."""
+    if isinstance(value, Value):
+        return trace.use(value)
+    host = number(value)
+    if host is None or isinstance(host, bool):
+        fail(
+            f"{what} carries tiles, masks, indices and numbers, found {describe(value)}; keep other values "
+            "out of the loop, or unroll it with tile.unroll"
+        )
+    if isinstance(host, float):
+        return trace.record("const", (), Const((1, 1), F32, round_to(host, F32)))
+    return lift_index(trace, host, f"a carried value of {what}")
+
+
+def _returned(value: object, count: int, what: str) -> list[object]:
+    if value is None and count == 0:
+        return []
+    if isinstance(value, Value) or not isinstance(value, list | tuple):
+        fail(f"the body of {what} returns a list of {count} carried values, found {describe(value)}")
+    if len(value) != count:
+        fail(f"the body of {what} returns {count} carried values, as many as it is given, found {len(value)}")
+    return list(value)
+
+
+def _turn(trace: Trace, value: object, param: Node, number_: int, what: str) -> Node:
+    """A carried value at the end of a turn: of the shape and type it had before."""
+    if isinstance(value, Value):
+        node = trace.use(value)
+    else:
+        node = _number_beside(trace, value, param, f"carried value {number_} of {what}")
+    if node.shape == param.shape and node.dtype is param.dtype:
+        return node
+    found = f"{article(noun(param))} before the loop and {article(noun(node))} after a turn"
+    message = f"carried value {number_} of {what} changes: it is {found}"
+    _mismatch(message, param, node, "before the loop", node)
+
+
+def _number_beside(trace: Trace, value: object, other: Node, what: str) -> Node:
+    """A host number as the kind of value that ``other`` is."""
+    host = number(value)
+    if host is None:
+        fail(f"{what} is {article(noun(other))}, found {describe(value)}")
+    if other.is_index:
+        if isinstance(host, float):
+            return trace.record("const", (), Const((1, 1), F32, round_to(host, F32)))
+        return lift_index(trace, int(host), what)
+    assert other.dtype is not None
+    if other.dtype.is_integer and isinstance(host, float):
+        return trace.record("const", (), Const((1, 1), F32, round_to(host, F32)))
+    return trace.record("const", (), Const((1, 1), other.dtype, constant(host, other.dtype, what)))
+
+
+def _mismatch(message: str, first: Node, second: Node, where: str, blamed: Node) -> NoReturn:
+    ways = []
+    if first.shape != second.shape:
+        if first.is_index or second.is_index:
+            ways.append("make the index a tile with i.value()")
+        else:
+            ways.append(f"give it the shape {list(second.shape)} {where}, as with p.zeros")
+    if first.dtype is not second.dtype and first.is_tile and second.is_tile:
+        assert second.dtype is not None
+        storage = {each.dtype for each in (first, second)} != {MASK, second.dtype}
+        reason = "mathematics on a storage type gives F32 (I32 for integers): " if storage else ""
+        ways.append(f"{reason}convert with .to({second.dtype}) {where}, or with .to({first.dtype}) after")
+    raise TileError(f"{message}; {'; '.join(ways)}", blamed.place or here())
+
+
+def _condition(trace: Trace, condition: object) -> Node:
+    if isinstance(condition, Tile):
+        node = trace.use(condition)
+        if condition._uniform:
+            return node
+        if node.dtype is MASK:
+            fail(
+                f"cond takes a comparison of indices, found {describe(condition)} of data; choose elements "
+                "with m.select(yes, no)"
+            )
+    fail(f"cond takes a comparison of indices, as in i.lt(n), found {describe(condition)}")
+
+
+def _arm(value: object) -> tuple[object, ...]:
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _joined(trace: Trace, value: object, other: object, number_: int) -> Node:
+    """One arm's value as a node: numbers become what the other arm's value is."""
+    what = f"value {number_} of cond"
+    if isinstance(value, Value):
+        return trace.use(value)
+    host = number(value)
+    if host is None:
+        fail(
+            f"{what} is {describe(value)} in one function and {describe(other)} in the other; "
+            "a branch gives tiles, masks, indices and numbers"
+        )
+    if isinstance(other, Value):
+        return _number_beside(trace, value, other._node, what)
+    beside = number(other)
+    if isinstance(host, bool) and isinstance(beside, bool):
+        return trace.record("const", (), Const((1, 1), MASK, host))
+    if isinstance(host, float) or isinstance(beside, float):
+        return trace.record("const", (), Const((1, 1), F32, round_to(host, F32)))
+    return lift_index(trace, int(host), what)
+
+
+def _check_arms(first: Node, second: Node, number_: int) -> None:
+    if first.shape == second.shape and first.dtype is second.dtype:
+        return
+    message = (
+        f"value {number_} of cond is {article(noun(first))} in the first function and "
+        f"{article(noun(second))} in the second"
+    )
+    _mismatch(message, first, second, "in the first function", second)
+
+

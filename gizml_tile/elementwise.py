@@ -1,0 +1,102 @@
+"""Operations of two tiles: lifting, promotion and broadcasting, and the errors of each."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from gizml_tile.dtypes import I64, MASK, DType
+from gizml_tile.lifting import lift, number
+from gizml_tile.nodes import BITWISE, Node, broadcast, promote
+from gizml_tile.tracing import Trace, Value, article, fail, noun
+
+_INTEGER_DIVISIONS = frozenset({"rem", "floordiv", "floormod"})
+_SHIFTS = frozenset({"shl", "shr"})
+_MASK_OPS = frozenset({"and_", "or_", "eq", "ne"})
+_SIGNS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "floordiv": "//",
+    "floormod": "%",
+    "shl": "<<",
+    "shr": ">>",
+}
+
+
+def binary(trace: Trace, op: str, left: object, right: object) -> Node:
+    """Record ``left op right``, of which at least one is a tile."""
+    if op == "truediv":
+        op = "div"
+    left_type, right_type = _tile_type(left), _tile_type(right)
+    if op == "xor" and MASK in (left_type, right_type):
+        op = "ne"
+    _check_divisor(op, left_type, right)
+    _check_shift(op, left_type, right)
+    a = lift(trace, left, right_type, op)
+    b = lift(trace, right, left_type, op)
+    _check_types(op, a, b)
+    if a.shape != b.shape and broadcast(a.shape, b.shape) is None:
+        _shapes_differ(op, a, b)
+    return trace.record(op, (a, b))
+
+
+def _tile_type(value: object) -> DType | None:
+    if isinstance(value, Value) and value._node.is_tile:
+        return value._node.dtype
+    return None
+
+
+def _check_types(op: str, a: Node, b: Node) -> None:
+    assert a.dtype is not None and b.dtype is not None
+    if a.dtype is MASK or b.dtype is MASK:
+        if op in _MASK_OPS and a.dtype is b.dtype:
+            return
+        found = f"found {article(noun(a))} and {article(noun(b))}"
+        if a.dtype is b.dtype or op not in _MASK_OPS:
+            fail(f"{op} does not take masks, {found}; combine masks with and_, or_, not_, or use .to(F32)")
+        fail(f"{op} needs two masks or none, {found}; make a mask by comparing, as in x.gt(0)")
+    if promote(a.dtype, b.dtype) is None:
+        fail(
+            f"{op} does not mix integers and floats, found {article(noun(a))} and {article(noun(b))}; "
+            "convert one with .to(F32) or .to(I32)"
+        )
+    integers = a.dtype.is_integer
+    if op == "div" and integers:
+        fail(
+            f"/ does not take integer tiles, found {noun(a)} and {noun(b)}; write // for the rounded-down "
+            "quotient, or convert with .to(F32)"
+        )
+    if not integers and op in _INTEGER_DIVISIONS:
+        sign = _SIGNS.get(op, op)
+        way = "(a / b).floor()" if op == "floordiv" else "a - b * (a / b).floor()"
+        fail(f"{sign} takes integer tiles, found {noun(a)} and {noun(b)}; for floats write {way}")
+    if not integers and op in BITWISE:
+        fail(
+            f"{op} takes masks or integer tiles, found {article(noun(a))} and {article(noun(b))}; "
+            "make a mask by comparing, as in x.gt(0)"
+        )
+
+
+def _check_divisor(op: str, left_type: DType | None, right: object) -> None:
+    if op in _INTEGER_DIVISIONS and number(right) == 0 and (left_type is None or left_type.is_integer):
+        fail(f"{op} by 0")
+
+
+def _check_shift(op: str, left_type: DType | None, right: object) -> None:
+    if op not in _SHIFTS or left_type is None or not left_type.is_integer:
+        return
+    host = number(right)
+    bits = 64 if left_type is I64 else 32
+    if isinstance(host, int) and not 0 <= host < bits:
+        fail(f"{op} moves by 0 to {bits - 1} bits, found {host}")
+
+
+def _shapes_differ(op: str, a: Node, b: Node) -> NoReturn:
+    sign = f"{op} ({_SIGNS[op]})" if op in _SIGNS else op
+    hint = (
+        "transpose one of them with .T"
+        if a.shape == b.shape[::-1]
+        else "take blocks of one shape, or reduce one along an axis (which stays as size 1)"
+    )
+    fail(f"{sign} needs sizes that are equal or 1, found {list(a.shape)} and {list(b.shape)}; {hint}")

@@ -1,0 +1,243 @@
+"""Host numbers, shapes, axes and types where a traced program takes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NoReturn
+
+import numpy as np
+
+from gizml_tile.arguments import TensorArgument
+from gizml_tile.dtypes import (
+    BF16,
+    F16,
+    F32,
+    FP8,
+    I32,
+    I64,
+    MASK,
+    DType,
+    as_dtype,
+    integer_range,
+    math_dtype,
+)
+from gizml_tile.nodes import Const, Node
+from gizml_tile.tracing import MAX_ELEMENTS, Trace, Value, article, fail, noun
+
+Number = int | float | bool
+
+# Bits of the significand, the exponent of the smallest subnormal, the largest finite value.
+_FLOAT_FORMATS = {
+    F32: (24, -149, float(np.finfo(np.float32).max)),
+    F16: (11, -24, 65504.0),
+    BF16: (8, -133, float.fromhex("0x1.fep127")),
+    FP8: (4, -9, 448.0),
+}
+
+
+def number(value: object) -> Number | None:
+    """A Python number, NumPy scalar or 0-d array as a Python number; None for anything else."""
+    kind = type(value)
+    if kind is int or kind is float or kind is bool:
+        return value  # type: ignore[return-value]
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, np.generic):
+        if isinstance(value, np.longdouble):
+            return float(value)
+        value = value.item()
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    return float(value) if isinstance(value, float) else None
+
+
+def describe(value: object) -> str:
+    """A few words for what was found where something else was wanted."""
+    if isinstance(value, Value):
+        return article(noun(value._node))
+    if isinstance(value, TensorArgument):
+        return f"the tensor {value.name}"
+    if isinstance(value, np.ndarray):
+        return f"a NumPy array of shape {list(value.shape)}"
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    if isinstance(value, type):
+        return f"the type {value.__name__}"
+    name = type(value).__name__
+    if type(value).__module__ == "gizml_tile.views":
+        return f"an {'input' if name == 'In' else 'output'}, not a block of it"
+    if type(value).__module__ == "gizml_tile.program":
+        return "the program"
+    return article(f"value of type {name}")
+
+
+def round_to(value: Number, dtype: DType) -> float:
+    """A number rounded once, to nearest even, to a float storage type, as ``Tile.to`` treats it."""
+    digits, smallest, largest = _FLOAT_FORMATS[dtype]
+    if isinstance(value, int):
+        rounded = _round_integer(int(value), digits)
+    elif value == 0 or not math.isfinite(value):
+        rounded = value
+    else:
+        exponent = max(math.frexp(value)[1] - digits, smallest)
+        # Scaling by a power of two is exact, and round() goes to the even neighbour.
+        units = round(math.ldexp(value, -exponent))
+        rounded = math.copysign(math.ldexp(units, exponent), value)
+    if abs(rounded) <= largest or math.isnan(rounded):
+        return rounded
+    return math.copysign(largest if dtype is FP8 else math.inf, rounded)
+
+
+def _round_integer(value: int, digits: int) -> float:
+    shift = value.bit_length() - digits
+    if shift > 0:
+        floor, rest, half = value >> shift, value & ((1 << shift) - 1), 1 << (shift - 1)
+        value = (floor + (rest > half or (rest == half and floor & 1 == 1))) << shift
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def constant(value: object, dtype: DType, what: str) -> Number:
+    """A host number as an element of ``dtype``; an integer type or mask that cannot hold it is an error."""
+    host = number(value)
+    if host is None:
+        hint = "; an index becomes a tile with i.value()" if isinstance(value, Value) else ""
+        fail(f"{what} needs a number, found {describe(value)}{hint}")
+    if dtype.is_float:
+        return round_to(host, dtype)
+    if dtype is MASK:
+        if host not in (0, 1):
+            fail(f"{what} of a mask is True or False, found {host}")
+        return bool(host)
+    if isinstance(host, float) and not host.is_integer():
+        fail(f"{what} is {host}, which {dtype} cannot hold; use an integer or a float type")
+    low, high = integer_range(dtype)
+    if not low <= host <= high:
+        fail(f"{what} is {host}, which {dtype} cannot hold ({low} to {high})")
+    return int(host)
+
+
+def is_power_of_two(size: int) -> bool:
+    """Whether a size is 1, 2, 4, 8, ..."""
+    return size > 0 and size & (size - 1) == 0
+
+
+def sizes(value: object, what: str) -> tuple[int, ...]:
+    """One or two host sizes, each a power of two, at most 2^20 elements together."""
+    many = isinstance(value, Iterable) and not isinstance(value, str | Value)
+    items: tuple[object, ...] = tuple(value) if many else (value,)  # type: ignore[arg-type]
+    found: list[int] = []
+    for item in items:
+        host = number(item)
+        if isinstance(item, Value):
+            fail(
+                f"the sizes of {what} are compile-time constants, found {describe(item)}; "
+                "make the size a keyword-only parameter"
+            )
+        if type(host) is not int:
+            fail(f"the sizes of {what} are integers, found {describe(item)}")
+        if not is_power_of_two(host):
+            near = 1 << max(host - 1, 0).bit_length() if host > 0 else 1
+            fail(
+                f"{host} is not a power of two: the sizes of {what} are 1, 2, 4, 8, ...; "
+                f"use {near}: elements outside the tensor read as pad and are not written"
+            )
+        found.append(host)
+    if len(found) not in (1, 2):
+        fail(f"{what} has one or two sizes, found {len(found)}: {found}")
+    if math.prod(found) > MAX_ELEMENTS:
+        fail(f"a tile has at most 2^20 elements, found {found} for {what}; use smaller blocks")
+    return tuple(found)
+
+
+def tile_shape(value: object, what: str) -> tuple[int, int]:
+    """A tile's shape; one size ``[C]`` is the row ``[1, C]``."""
+    found = sizes(value, what)
+    return (1, found[0]) if len(found) == 1 else (found[0], found[1])
+
+
+def axis_of_tile(value: object, what: str) -> int:
+    """0 for rows or 1 for columns, from an axis of -2 to 1."""
+    host = number(value)
+    if type(host) is not int or not -2 <= host <= 1:
+        fail(f"the axis of {what} is 0 or 1 (or -2, -1), found {describe(value)}")
+    return host % 2
+
+
+def storage_type(value: object, what: str) -> DType:
+    """A storage type from a DType or a NumPy or ml_dtypes type."""
+    dtype = as_dtype(value) if not isinstance(value, Value) else None
+    if dtype is None:
+        known = ", ".join(each.name for each in DType)
+        fail(f"{what} takes a storage type ({known}), found {describe(value)}")
+    return dtype
+
+
+def integer(value: object, what: str) -> int:
+    """A host integer that fits an index."""
+    host = number(value)
+    if type(host) is not int:
+        hint = "; tiles are not indices" if isinstance(value, Value) else ""
+        fail(f"{what} takes an index or an integer, found {describe(value)}{hint}")
+    low, high = integer_range(I64)
+    if not low <= host <= high:
+        fail(f"{what}: {host} does not fit the 64 bits of an index")
+    return host
+
+
+def lift_index(trace: Trace, value: object, what: str) -> Node:
+    """The node of an index, or of a host integer as one."""
+    if isinstance(value, Value):
+        node = trace.use(value)
+        if node.is_index:
+            return node
+    return trace.record("index", (), integer(value, what))
+
+
+def lift(trace: Trace, value: object, beside: DType | None, what: str) -> Node:
+    """The node of a tile, or of an index or host number as one that mixes with a tile of type ``beside``."""
+    if isinstance(value, Value):
+        node = trace.use(value)
+        if node.is_tile:
+            return node
+        if beside is MASK:
+            fail(
+                f"{what} of a mask and an index: masks combine with masks; compare the index, as in i.lt(n)"
+            )
+        return trace.record("value", (node,), F32 if beside is None else math_dtype(beside))
+    host = number(value)
+    if host is None:
+        _no_tile(value, what)
+    if beside is MASK:
+        if not isinstance(host, bool):
+            fail(f"{what} of a mask and {host!r}: masks combine with masks, True and False")
+        return trace.record("const", (), Const((1, 1), MASK, host))
+    if beside is None or beside.is_float:
+        return trace.record("const", (), Const((1, 1), F32, round_to(host, F32)))
+    if isinstance(host, float):
+        fail(
+            f"{what} of an {beside} tile and {host!r}: integers and floats do not mix; "
+            "convert the tile with .to(F32), or use an integer"
+        )
+    dtype = I64 if beside is I64 else I32
+    low, high = integer_range(dtype)
+    if not low <= host <= high:
+        wider = "" if dtype is I64 else "; convert the tile with .to(I64)"
+        fail(f"{what}: {int(host)} does not fit {dtype}, in which {beside} computes{wider}")
+    return trace.record("const", (), Const((1, 1), dtype, int(host)))
+
+
+def _no_tile(value: object, what: str) -> NoReturn:
+    hint = ""
+    if isinstance(value, TensorArgument | np.ndarray) or hasattr(type(value), "__dlpack__"):
+        hint = "; read a block of it: A = p.read(tensor, block), then A.at([i, j])"
+    elif type(value).__module__ == "gizml_tile.views":
+        hint = "; take a block: A.at([i, j])"
+    elif value is None:
+        hint = "; to test for None write `is None`"
+    fail(f"{what} takes a tile, an index or a number, found {describe(value)}{hint}")

@@ -1,0 +1,293 @@
+"""Program: one grid point's program while it is traced, and the trace that runs a kernel's body."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gizml_tile.arguments import ScalarArgument
+from gizml_tile.control import trace_cond, trace_loop
+from gizml_tile.dtypes import F32, I64
+from gizml_tile.errors import TileError, here
+from gizml_tile.index import Index
+from gizml_tile.lifting import (
+    axis_of_tile,
+    constant,
+    describe,
+    integer,
+    number,
+    round_to,
+    sizes,
+    storage_type,
+    tile_shape,
+)
+from gizml_tile.nodes import Const, TileProgram
+from gizml_tile.tile import Tile
+from gizml_tile.tracing import Trace, Value, activate, active, fail
+from gizml_tile.views import In, Out
+
+_WARPS = (1, 2, 4, 8, 16)
+_MAX_STAGES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A traced body: the tile IR as recorded, and what stands behind its tensors and scalars.
+
+    ``tensors`` are the objects given to ``p.read`` and ``p.write``, in the order of their numbers in
+    the program; ``writes`` has the number of the tensor of each ``p.write`` call; ``scalars`` has the
+    value (or the argument) of each run-time number.
+    """
+
+    program: TileProgram
+    tensors: tuple[object, ...]
+    writes: tuple[int, ...]
+    scalars: tuple[int | float | ScalarArgument, ...]
+
+
+class Program:
+    """One grid point's program while it is traced."""
+
+    __slots__ = ("_trace",)
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def id(self, axis: builtins.int) -> Index:
+        """This program's position along a grid axis of 0 to 2 (0 is the fastest)."""
+        return self._grid("id", axis, 0)
+
+    def count(self, axis: builtins.int) -> Index:
+        """The grid's size along an axis of 0 to 2; 1 for an axis the grid does not have."""
+        return self._grid("count", axis, 1)
+
+    def int(self, value: object) -> Index:
+        """An integer constant as an index."""
+        return self._index("index", integer(value, "int"))
+
+    def k(self, value: object, dtype: object = F32) -> Tile:
+        """A constant as a [1, 1] tile, which stretches to any shape."""
+        return self.full((1, 1), value, dtype)
+
+    def full(self, shape: object, value: object, dtype: object = F32) -> Tile:
+        """A tile of a shape with every element ``value``, rounded once to ``dtype``."""
+        found = tile_shape(shape, "full")
+        kind = storage_type(dtype, "full")
+        return self._tile("const", Const(found, kind, constant(value, kind, "the value")))
+
+    def zeros(self, shape: object, dtype: object = F32) -> Tile:
+        """A tile of a shape with every element 0."""
+        found = tile_shape(shape, "zeros")
+        kind = storage_type(dtype, "zeros")
+        return self._tile("const", Const(found, kind, constant(0, kind, "the value")))
+
+    def iota(self, shape: object, axis: builtins.int, dtype: object = F32) -> Tile:
+        """Each element's row number (axis 0) or column number (axis 1) within the tile."""
+        found = tile_shape(shape, "iota")
+        along = axis_of_tile(axis, "iota")
+        kind = storage_type(dtype, "iota")
+        constant(found[along] - 1, kind, "the last number of iota")
+        return self._tile("iota", Const(found, kind, along))
+
+    def warps(self, count: builtins.int) -> None:
+        """The number of warps of a GPU workgroup: 1, 2, 4, 8 or 16; without it the lowering picks."""
+        self._trace.check_open()
+        if number(count) not in _WARPS:
+            fail(f"warps takes 1, 2, 4, 8 or 16, found {describe(count)}")
+        self._trace.warps = builtins.int(count)
+
+    def stages(self, count: builtins.int) -> None:
+        """How many blocks of a loop's matrix operands are in flight: 1 reads each turn's in turn."""
+        self._trace.check_open()
+        host = number(count)
+        if type(host) is not int or not 1 <= host <= _MAX_STAGES:
+            fail(f"stages takes 1 to {_MAX_STAGES}, found {describe(count)}")
+        self._trace.stages = host
+
+    def approx(self) -> None:
+        """Let a GPU use its own exp, exp2, log, tanh and sigmoid in this program; call it first."""
+        self._trace.check_open()
+        self._trace.approximate()
+
+    def arg(self, value: object) -> Any:
+        """A run-time number: an integer as an index, a float as a [1, 1] F32 tile."""
+        trace = self._trace
+        trace.check_open()
+        if isinstance(value, Index | Tile):
+            trace.use(value)
+            return value
+        host: builtins.int | float | ScalarArgument
+        if isinstance(value, ScalarArgument):
+            host, name, dtype = value, value.name, value.dtype
+        else:
+            found = number(value)
+            name = f"s{len(trace.scalars)}"
+            if isinstance(found, float):
+                host, dtype = round_to(found, F32), F32
+            else:
+                host, dtype = integer(value, "arg"), I64
+        node = trace.scalar(host, name, dtype)
+        wrap: type[Index] | type[Tile] = Index if dtype is I64 else Tile
+        return wrap(trace.blocks[-1], node)
+
+    def read(self, tensor: object, block: object, pad: object = 0) -> In:
+        """A tensor read in blocks of its last one or two dimensions.
+
+        ``block`` has one or two sizes, powers of two; ``pad`` is what elements outside the tensor
+        read as.
+        """
+        count, found = self._view(tensor, block, "read")
+        dtype = self._trace.tensors[count].dtype
+        return In(self._trace, count, found, constant(pad, dtype, "pad"))
+
+    def write(self, tensor: object, block: object) -> Out:
+        """A tensor written in blocks of its last one or two dimensions; what is not stored stays."""
+        count, found = self._view(tensor, block, "write")
+        self._trace.writes.append(count)
+        return Out(self._trace, count, found)
+
+    def loop(
+        self,
+        start: object,
+        stop: object,
+        inits: Sequence[object],
+        body: Callable[[Index, list[Any]], Any],
+        *,
+        step: object = 1,
+    ) -> list[Any]:
+        """``body(k, carried)`` for k of range(start, stop, step), each turn with what the last gave.
+
+        The result is what the last turn returned, or ``inits`` where there was none. Carried are
+        tiles, masks and indices, which keep shape and type.
+        """
+        if isinstance(inits, Value) or not isinstance(inits, Sequence):
+            fail(f"loop takes a list of carried values, found {describe(inits)}; see also p.fold")
+        self._trace.check_open()
+        return trace_loop(self._trace, (start, stop, step), list(inits), body, single=False)
+
+    def fold(
+        self,
+        start: object,
+        stop: object,
+        init: object,
+        body: Callable[[Index, Any], Any],
+        *,
+        step: object = 1,
+    ) -> Any:
+        """``loop`` with one carried value: ``body(k, value)`` gives the next value."""
+        self._trace.check_open()
+        return trace_loop(self._trace, (start, stop, step), [init], body, single=True)[0]
+
+    def cond(
+        self, condition: object, then: Callable[[], Any], otherwise: Callable[[], Any] | None = None
+    ) -> Any:
+        """What ``then()`` gives where a comparison of indices holds, else what ``otherwise()`` gives.
+
+        Both give one value, a tuple of values of the same types, or None.
+        """
+        self._trace.check_open()
+        return trace_cond(self._trace, condition, then, otherwise or _nothing)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"<Program {self._trace.name}>"
+
+    def _grid(self, op: str, axis: object, missing: builtins.int) -> Index:
+        host = number(axis)
+        if type(host) is not int or not 0 <= host <= 2:
+            fail(f"the axis of {op} is 0, 1 or 2, found {describe(axis)}")
+        if host >= self._trace.grid_rank:
+            return self._index("index", missing)
+        return self._index(op, host)
+
+    def _index(self, op: str, attr: builtins.int) -> Index:
+        trace = self._trace
+        trace.check_open()
+        return Index(trace.blocks[-1], trace.record(op, (), attr))
+
+    def _tile(self, op: str, attr: Const) -> Tile:
+        trace = self._trace
+        trace.check_open()
+        return Tile(trace.blocks[-1], trace.record(op, (), attr))
+
+    def _view(
+        self, tensor: object, block: object, what: str
+    ) -> tuple[builtins.int, tuple[builtins.int, ...]]:
+        self._trace.check_open()
+        found = sizes(block, f"a block of {what}")
+        count = self._trace.tensor_number(tensor, what)
+        rank = self._trace.tensors[count].rank
+        if len(found) > rank:
+            fail(
+                f"{what}: a block of {list(found)} has {len(found)} dimensions, the tensor has {rank}; "
+                + ("a tensor of rank 0 has no blocks" if rank == 0 else "give the block one size")
+            )
+        return count, found
+
+
+def trace(name: str, body: Callable[[Program], object], *, grid_rank: int = 3) -> Traced:
+    """Run a body once and record the tile IR of its program.
+
+    Positions along axes that a grid of ``grid_rank`` axes does not have are 0. Raises TileError for
+    a mistake in the body and where another trace is in progress on this thread.
+    """
+    outer = active()
+    if outer is not None:
+        raise TileError(
+            f"a launch inside a program: {outer.name} is being traced; call a helper function instead of a "
+            "kernel, and launch after it",
+            here(),
+        )
+    recording = Trace(name, grid_rank)
+    program = recording.program = Program(recording)
+    activate(recording)
+    try:
+        _check_returned(body(program), name)
+    finally:
+        activate(None)
+        recording.ended = True
+        for block in recording.blocks:
+            block.open = False
+    tile_program = TileProgram(
+        name,
+        tuple(recording.tensors),
+        tuple(recording.scalars),
+        tuple(recording.writes),
+        recording.blocks[0].region(()),
+        recording.warps,
+        recording.stages,
+        recording.approx,
+    )
+    return Traced(
+        tile_program, tuple(recording.objects), tuple(recording.writes), tuple(recording.values)
+    )
+
+
+def current() -> Program | None:
+    """The program that is being traced on this thread."""
+    recording = active()
+    if recording is None:
+        return None
+    program: Program = recording.program
+    return program
+
+
+def _nothing() -> None:
+    return None
+
+
+def _check_returned(returned: object, name: str) -> None:
+    if inspect.isgenerator(returned) or inspect.iscoroutine(returned) or inspect.isasyncgen(returned):
+        fail(f"the body of {name} is a generator or coroutine and would not run; use no yield or async")
+    values = returned if isinstance(returned, tuple | list) else (returned,)
+    for value in values:
+        if isinstance(value, Value):
+            fail(
+                f"a program returns nothing, found {describe(value)}; store it in an output: "
+                "p.write(tensor, block).put(tile, coords)"
+            )

@@ -1,0 +1,135 @@
+"""The tile IR as text: one node a line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from gizml_tile.dtypes import DType
+from gizml_tile.nodes import Const, Node, Region, Scalar, TileProgram, View
+
+Layouts = Callable[[Node], str]
+
+
+def text(program: TileProgram, *, places: bool = True, layouts: Layouts | None = None) -> str:
+    """The program's nodes, one a line: number, operation, shape and type, operands, layout, source line.
+
+    Regions are indented. Without places, equal programs have equal texts.
+    """
+    writer = _Writer(program, layouts)
+    writer.region(program.body, 0)
+    return "\n".join([*_head(program), *writer.lines(places)]) + "\n"
+
+
+def attribute(node: Node, program: TileProgram) -> str:
+    """A node's attribute in words."""
+    attr = node.attr
+    match node.op:
+        case "size":
+            assert isinstance(attr, tuple)
+            return f"{program.tensors[attr[0]].name} axis {int(attr[1])}"
+        case "id" | "count":
+            return f"axis {attr}"
+        case "sum" | "max" | "min":
+            return f"axis {attr}"
+        case "fma":
+            assert isinstance(attr, tuple)
+            signs = [name for name, set_ in zip(("-product", "-c"), attr, strict=True) if set_]
+            return " ".join(signs)
+        case "dot":
+            return "" if attr == "f32" else str(attr)
+    match attr:
+        case None | False:
+            return ""
+        case True:
+            return "approx"
+        case Const():
+            return f"axis {attr.value}" if node.op == "iota" else repr(attr.value)
+        case View():
+            pad = "" if node.op == "put" or _is_zero(attr.pad) else f" pad {attr.pad!r}"
+            sizes = "x".join(str(size) for size in attr.block)
+            return f"{program.tensors[attr.tensor].name} {attr.mode} {sizes}{pad}"
+        case Scalar():
+            return attr.name
+        case DType():
+            return ""
+        case _:
+            return str(attr)
+
+
+def _is_zero(pad: float | int | bool) -> bool:
+    return repr(pad) in ("0", "0.0", "False")
+
+
+def _head(program: TileProgram) -> list[str]:
+    tensors = [
+        f"{tensor.name}: {tensor.dtype.text} rank {tensor.rank}" for tensor in program.tensors
+    ]
+    scalars = [f"{scalar.name}: {scalar.dtype.text}" for scalar in program.scalars]
+    settings = [f"warps {program.warps}"] if program.warps else []
+    settings += [f"stages {program.stages}"] if program.stages else []
+    settings += ["approx"] if program.approx else []
+    writes = [program.tensors[number].name for number in program.writes]
+    lines = [f"program {program.name}({', '.join(tensors + scalars)})"]
+    if writes:
+        lines.append(f"writes {', '.join(writes)}")
+    if settings:
+        lines.append(", ".join(settings))
+    return lines
+
+
+class _Writer:
+    """Rows of the text while it is written, and the number that each node got."""
+
+    def __init__(self, program: TileProgram, layouts: Layouts | None) -> None:
+        self._program = program
+        self._layouts = layouts
+        self._numbers: dict[Node, int] = {}
+        self._rows: list[tuple[str, str, str, str, str]] = []
+
+    def region(self, region: Region, depth: int) -> None:
+        for param in region.params:
+            self._row(param, depth, f"param {param.attr}", "")
+        for node in region.nodes:
+            self._node(node, depth)
+        if region.results:
+            given = " ".join(str(self._numbers[node]) for node in region.results)
+            self._rows.append(("", f"{'  ' * depth}give", "", given, ""))
+
+    def _node(self, node: Node, depth: int) -> None:
+        operands = " ".join(str(self._numbers[arg]) for arg in node.args)
+        if node.op == "loop":
+            start, stop, step, *inits = (self._numbers[arg] for arg in node.args)
+            operands = f"{start} .. {stop} step {step}"
+            if inits:
+                operands += f" carries {' '.join(map(str, inits))}"
+        words = attribute(node, self._program)
+        self._row(node, depth, node.op, f"{words}: {operands}" if words and operands else words or operands)
+        for number, region in enumerate(node.regions):
+            if node.op == "cond":
+                self._rows.append(("", f"{'  ' * depth}{'else' if number else 'then'}", "", "", ""))
+            self.region(region, depth + 1)
+
+    def _row(self, node: Node, depth: int, name: str, rest: str) -> None:
+        number = self._numbers[node] = len(self._numbers)
+        if node.is_index:
+            kind = "index"
+        elif node.dtype is None:
+            kind = ""
+        else:
+            kind = f"[{node.shape[0]}, {node.shape[1]}] {node.dtype.text}"
+        place = node.place
+        where = f"{os.path.basename(place.filename)}:{place.line}" if place else ""
+        layout = self._layouts(node) if self._layouts and node.is_tile else ""
+        if layout:
+            rest = f"{rest}  {{{layout}}}" if rest else f"{{{layout}}}"
+        self._rows.append((str(number), f"{'  ' * depth}{name}", kind, rest, where))
+
+    def lines(self, places: bool) -> list[str]:
+        """The rows with their columns aligned."""
+        widths = [max((len(row[column]) for row in self._rows), default=0) for column in range(3)]
+        lines = []
+        for number, name, kind, rest, where in self._rows:
+            start = f"{number:>{widths[0]}}  {name:<{widths[1]}}  {kind:<{widths[2]}}  {rest}"
+            lines.append(f"{start:<64}  {where}".rstrip() if places and where else start.rstrip())
+        return lines

@@ -1,0 +1,390 @@
+"""Tile: an immutable block of values; each method records one operation."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from gizml_tile.dtypes import F32, MASK, DType, math_dtype
+from gizml_tile.elementwise import binary
+from gizml_tile.lifting import (
+    axis_of_tile,
+    constant,
+    describe,
+    lift,
+    number,
+    storage_type,
+)
+from gizml_tile.nodes import APPROXIMABLE, Const, Node, broadcast, promote
+from gizml_tile.operators import Operators
+from gizml_tile.tracing import Block, Value, article, fail, is_uniform, noun
+
+_PRECISIONS = ("f32", "tf32")
+
+
+class Tile(Operators):
+    """A block of values: ``shape`` is (rows, columns), ``dtype`` the storage type of its values.
+
+    Values of float types are computed with in F32, those of integer types in I32 or I64. Wherever a
+    method takes another tile, an index or a Python number does as well.
+    """
+
+    __slots__ = ("_uniform",)
+
+    def __init__(self, block: Block, node: Node, operands: tuple[Value, ...] = ()) -> None:
+        self._block = block
+        self._node = node
+        self._uniform = is_uniform(node, operands)
+
+    @property
+    def shape(self) -> tuple[builtins.int, builtins.int]:
+        """(rows, columns), both powers of two."""
+        rows, columns = self._node.shape
+        return rows, columns
+
+    @property
+    def dtype(self) -> DType:
+        """The storage type: what the values were read as, F32 after mathematics, MASK for a mask."""
+        assert self._node.dtype is not None
+        return self._node.dtype
+
+    @property
+    def T(self) -> Tile:
+        """The transposed tile."""
+        return self.transpose()
+
+    def k(self, value: object, dtype: object = F32) -> Tile:
+        """A constant [1, 1] tile in this tile's program."""
+        kind = storage_type(dtype, "k")
+        return self._make("const", (), Const((1, 1), kind, constant(value, kind, "k")))
+
+    def add(self, other: object) -> Tile:
+        """self + other, element by element; size 1 stretches to any size."""
+        return self._operate("add", self, other)
+
+    def sub(self, other: object) -> Tile:
+        """self - other, element by element."""
+        return self._operate("sub", self, other)
+
+    def mul(self, other: object) -> Tile:
+        """self * other, element by element."""
+        return self._operate("mul", self, other)
+
+    def div(self, other: object) -> Tile:
+        """self / other for floats, element by element (for integers see ``floordiv`` and ``rem``)."""
+        return self._operate("div", self, other)
+
+    def rem(self, other: object) -> Tile:
+        """The remainder of integers with the sign of self; 0 where other is 0."""
+        return self._operate("rem", self, other)
+
+    def floordiv(self, other: object) -> Tile:
+        """self // other of integers, rounded down; 0 where other is 0."""
+        return self._operate("floordiv", self, other)
+
+    def floormod(self, other: object) -> Tile:
+        """self % other of integers, with the sign of other; 0 where other is 0."""
+        return self._operate("floormod", self, other)
+
+    def maximum(self, other: object) -> Tile:
+        """The larger of self and other; a NaN loses against a number, -0 is smaller than +0."""
+        return self._operate("maximum", self, other)
+
+    def minimum(self, other: object) -> Tile:
+        """The smaller of self and other; a NaN loses against a number, -0 is smaller than +0."""
+        return self._operate("minimum", self, other)
+
+    def lt(self, other: object) -> Tile:
+        """The mask of self < other; a NaN compares false."""
+        return self._operate("lt", self, other)
+
+    def le(self, other: object) -> Tile:
+        """The mask of self <= other; a NaN compares false."""
+        return self._operate("le", self, other)
+
+    def gt(self, other: object) -> Tile:
+        """The mask of self > other; a NaN compares false."""
+        return self._operate("gt", self, other)
+
+    def ge(self, other: object) -> Tile:
+        """The mask of self >= other; a NaN compares false."""
+        return self._operate("ge", self, other)
+
+    def eq(self, other: object) -> Tile:
+        """The mask of self == other (of masks too); a NaN compares false."""
+        return self._operate("eq", self, other)
+
+    def ne(self, other: object) -> Tile:
+        """The mask of self != other (of masks too); a NaN compares true."""
+        return self._operate("ne", self, other)
+
+    def and_(self, other: object) -> Tile:
+        """Both masks, or the bits that two integers share."""
+        return self._operate("and_", self, other)
+
+    def or_(self, other: object) -> Tile:
+        """Either mask, or the bits of either integer."""
+        return self._operate("or_", self, other)
+
+    def xor(self, other: object) -> Tile:
+        """The bits in which two integers differ; of masks the same as ``ne``."""
+        return self._operate("xor", self, other)
+
+    def shl(self, other: object) -> Tile:
+        """Integers moved left by other bits; by less than 0 or all bits or more gives 0."""
+        return self._operate("shl", self, other)
+
+    def shr(self, other: object) -> Tile:
+        """Integers moved right by other bits, keeping the sign; by less than 0 or all bits or more
+        gives 0, or -1 where negative."""
+        return self._operate("shr", self, other)
+
+    def not_(self) -> Tile:
+        """The mask that is true where self is false, or the inverted bits of integers."""
+        if self.dtype.is_float:
+            fail(f"not_ takes a mask or integers, found {self._what()}; make a mask with x.eq(0)")
+        return self._make("not_", (self,))
+
+    def select(self, yes: object, no: object) -> Any:
+        """For a mask: yes where it is true, else no; two equal types keep the type.
+
+        Where the mask compares indices and yes and no are indices, so is the result.
+        """
+        from gizml_tile.index import Index
+
+        if self.dtype is not MASK:
+            fail(f"select needs a mask, found {self._what()}; make one by comparing, as in x.gt(0)")
+        trace = self._block.trace
+        integers = [isinstance(each, Index) or type(number(each)) is int for each in (yes, no)]
+        if all(integers) and (self._uniform or isinstance(yes, Index) or isinstance(no, Index)):
+            if not self._uniform:
+                fail(
+                    f"select of two indices needs a comparison of indices, found {self._what()} of data; "
+                    "select tiles, as in m.select(i.value(), j.value())"
+                )
+            from gizml_tile.lifting import lift_index
+
+            nodes = (trace.use(self), lift_index(trace, yes, "select"), lift_index(trace, no, "select"))
+            return Index(trace.blocks[-1], trace.record("select", nodes))
+        beside = [each.dtype if isinstance(each, Tile) else None for each in (yes, no)]
+        hosts = [number(each) for each in (yes, no)]
+        if beside == [None, None] and all(isinstance(each, bool) for each in hosts):
+            beside = [MASK, MASK]
+        mask = trace.use(self)
+        left = lift(trace, yes, beside[1], "select")
+        right = lift(trace, no, beside[0], "select")
+        assert left.dtype is not None and right.dtype is not None
+        if left.dtype is not right.dtype and promote(left.dtype, right.dtype) is None:
+            fail(
+                f"select needs two types that mix, found {article(noun(left))} and {article(noun(right))}; "
+                "convert one with .to(dtype)"
+            )
+        if broadcast(mask.shape, left.shape, right.shape) is None:
+            fail(
+                f"select needs shapes whose sizes are equal or 1, found mask {list(mask.shape)}, "
+                f"{list(left.shape)} and {list(right.shape)}"
+            )
+        operands = tuple(each for each in (self, yes, no) if isinstance(each, Value))
+        node = trace.record("select", (mask, left, right))
+        return Tile(trace.blocks[-1], node, operands)
+
+    def neg(self) -> Tile:
+        """-self, element by element."""
+        return self._arithmetic("neg")
+
+    def abs(self) -> Tile:
+        """The absolute value, element by element."""
+        return self._arithmetic("abs")
+
+    def exp(self, *, approx: builtins.bool = False) -> Tile:
+        """e to the power of self, within 3 ulp; ``approx`` lets a GPU use its own function."""
+        return self._function("exp", approx)
+
+    def exp2(self, *, approx: builtins.bool = False) -> Tile:
+        """2 to the power of self, within 3 ulp."""
+        return self._function("exp2", approx)
+
+    def log(self, *, approx: builtins.bool = False) -> Tile:
+        """The natural logarithm, within 3 ulp."""
+        return self._function("log", approx)
+
+    def tanh(self, *, approx: builtins.bool = False) -> Tile:
+        """The hyperbolic tangent, within 3 ulp."""
+        return self._function("tanh", approx)
+
+    def sigmoid(self, *, approx: builtins.bool = False) -> Tile:
+        """1 / (1 + e^-x), within 3 ulp."""
+        return self._function("sigmoid", approx)
+
+    def sqrt(self) -> Tile:
+        """The square root, correctly rounded."""
+        return self._function("sqrt")
+
+    def rsqrt(self) -> Tile:
+        """1 / sqrt(x): a division of the rounded root."""
+        return self._function("rsqrt")
+
+    def gelu(self) -> Tile:
+        """GELU in its tanh form, within 3.5 ulp."""
+        return self._function("gelu")
+
+    def gelu_erf(self) -> Tile:
+        """GELU in its erf form, within 3.5 ulp."""
+        return self._function("gelu_erf")
+
+    def relu(self) -> Tile:
+        """The larger of self and 0; 0 for a NaN."""
+        return self._function("relu")
+
+    def floor(self) -> Tile:
+        """Rounded down to an integer, as a float."""
+        return self._function("floor")
+
+    def pow(self, exponent: object) -> Tile:
+        """self ** n: products for n of -8 to 8, sqrt for 0.5, rsqrt for -0.5."""
+        host = number(exponent)
+        if isinstance(host, float) and host.is_integer():
+            host = int(host)
+        if host == 0.5:
+            return self.sqrt()
+        if host == -0.5:
+            return self.rsqrt()
+        if not isinstance(host, int) or not -8 <= host <= 8:
+            fail(
+                f"** takes an integer exponent of -8 to 8, 0.5 or -0.5, found {describe(exponent)}; "
+                "write (y * x.log()).exp() for x ** y"
+            )
+        if self.dtype is MASK:
+            fail(f"** does not take {self._what()}; convert it with .to(F32)")
+        kind = math_dtype(self.dtype)
+        if host < 0 and not kind.is_float:
+            fail(f"** of {self._what()} takes no negative exponent; convert it with .to(F32)")
+        if host == 0:
+            return self._make("const", (), Const(self.shape, kind, 1.0 if kind.is_float else 1))
+        power = _power(self, builtins.abs(host))
+        return self._operate("div", 1.0, power) if host < 0 else power
+
+    def to(self, dtype: object) -> Tile:
+        """The values as a store to ``dtype`` and a load give them.
+
+        To a float type rounds once to nearest even (FP8 saturates at 448, F16 and BF16 overflow to
+        infinity); a float to an integer truncates toward zero and saturates, NaN gives 0; an integer
+        to a narrower one wraps; a mask gives 0 and 1.
+        """
+        kind = storage_type(dtype, "to")
+        if kind is MASK and self.dtype is not MASK:
+            fail(f"to(MASK) does not take {self._what()}; compare instead, as in x.ne(0)")
+        return self._make("to", (self,), kind)
+
+    def sum(self, axis: object) -> Tile:
+        """The sum along an axis, which stays as size 1: [R, C].sum(1) is [R, 1]; masks are counted."""
+        return self._make("sum", (self,), axis_of_tile(axis, "sum"))
+
+    def max(self, axis: object) -> Tile:
+        """The largest value along an axis, which stays as size 1; of a mask whether any is true."""
+        return self._make("max", (self,), axis_of_tile(axis, "max"))
+
+    def min(self, axis: object) -> Tile:
+        """The smallest value along an axis, which stays as size 1; of a mask whether all are true."""
+        return self._make("min", (self,), axis_of_tile(axis, "min"))
+
+    def dot(self, other: object, *, precision: str = "f32") -> Tile:
+        """The matrix product [M, K] x [K, N] in F32, or in I32 for two 8-bit integer tiles.
+
+        ``precision="tf32"`` allows a GPU to round F32 operands to TF32.
+        """
+        if not isinstance(other, Tile):
+            hint = "; use * with a number" if number(other) is not None else ""
+            fail(f"dot needs two tiles, found {describe(self)} and {describe(other)}{hint}")
+        if precision not in _PRECISIONS:
+            fail(f'the precision of dot is "f32" or "tf32", found {describe(precision)}')
+        trace = self._block.trace
+        a, b = trace.use(self), trace.use(other)
+        floats = self.dtype.is_float and other.dtype.is_float
+        bytes_ = all(each.is_integer and each.bits == 8 for each in (self.dtype, other.dtype))
+        if not floats and not bytes_:
+            fail(
+                f"dot takes two float tiles or two 8-bit integer tiles, found {article(noun(a))} and "
+                f"{article(noun(b))}; convert with .to(dtype)"
+            )
+        if a.shape[1] != b.shape[0]:
+            hint = (
+                "transpose the second: other.T"
+                if a.shape[1] == b.shape[1]
+                else f"read the second in blocks of [{a.shape[1]}, {b.shape[1]}]"
+            )
+            fail(
+                f"dot needs [.., {a.shape[1]}] x [{a.shape[1]}, ..], found {list(a.shape)} x "
+                f"{list(b.shape)}; {hint}"
+            )
+        return Tile(trace.blocks[-1], trace.record("dot", (a, b), precision))
+
+    def transpose(self) -> Tile:
+        """Rows become columns."""
+        return self._make("transpose", (self,))
+
+    def __matmul__(self, other: object) -> Tile:
+        return self.dot(other)
+
+    def __rmatmul__(self, other: object) -> Tile:
+        fail(f"dot needs two tiles, found {describe(other)} and {self._what()}")
+
+    def __neg__(self) -> Tile:
+        return self.neg()
+
+    def __abs__(self) -> Tile:
+        return self.abs()
+
+    def __invert__(self) -> Tile:
+        return self.not_()
+
+    def __pow__(self, exponent: object) -> Tile:
+        return self.pow(exponent)
+
+    def __rpow__(self, base: object) -> Tile:
+        fail(f"{describe(base)} ** tile: write tile.exp2() for 2 ** tile, else (tile * log(base)).exp()")
+
+    def __repr__(self) -> str:
+        return f"<Tile {list(self.shape)} {self.dtype}>"
+
+    def _make(self, op: str, operands: tuple[Tile, ...], attr: Any = None) -> Tile:
+        trace = self._block.trace
+        if not operands:
+            trace.use(self)
+        node = trace.record(op, tuple([trace.use(each) for each in operands]), attr)
+        return Tile(trace.blocks[-1], node, operands)
+
+    def _arithmetic(self, op: str) -> Tile:
+        if self.dtype is MASK:
+            fail(f"{op} does not take {self._what()}; masks take and_, or_, not_, or .to(F32)")
+        return self._make(op, (self,))
+
+    def _function(self, op: str, approx: builtins.bool = False) -> Tile:
+        if not self.dtype.is_float:
+            way = ".maximum(0)" if op == "relu" and self.dtype.is_integer else ".to(F32)"
+            fail(f"{op} takes floats, found {self._what()}; write x{way}")
+        if op in APPROXIMABLE:
+            return self._make(op, (self,), self._block.trace.approximation(bool(approx)))
+        return self._make(op, (self,))
+
+    def _operate(self, op: str, left: object, right: object) -> Tile:
+        trace = self._block.trace
+        node = binary(trace, op, left, right)
+        operands = tuple(each for each in (left, right) if isinstance(each, Value))
+        return Tile(trace.blocks[-1], node, operands)
+
+
+def _power(base: Tile, exponent: int) -> Tile:
+    """Repeated squaring, the low bit of the exponent first."""
+    result: Tile | None = None
+    square = base
+    while True:
+        if exponent & 1:
+            result = square if result is None else result.mul(square)
+        exponent >>= 1
+        if not exponent:
+            break
+        square = square.mul(square)
+    assert result is not None
+    kind = math_dtype(result.dtype)
+    return result if result.dtype is kind else result.to(kind)

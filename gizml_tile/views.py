@@ -1,0 +1,203 @@
+"""In and Out: tensors read and written in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NoReturn
+
+from gizml_tile.dtypes import MASK, DType
+from gizml_tile.index import Index
+from gizml_tile.lifting import describe, lift, lift_index, number
+from gizml_tile.nodes import Node, View, broadcast
+from gizml_tile.tile import Tile
+from gizml_tile.tracing import Trace, Value, active, article, fail, noun
+
+
+class _Blocks:
+    """What inputs and outputs share: a tensor seen in blocks."""
+
+    __slots__ = ("_block", "_tensor", "_trace")
+
+    def __init__(self, trace: Trace, tensor: int, block: tuple[int, ...]) -> None:
+        self._trace = trace
+        self._tensor = tensor
+        self._block = block
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """The sizes of a block along the last one or two dimensions."""
+        return self._block
+
+    @property
+    def dtype(self) -> DType:
+        """The tensor's storage type."""
+        return self._trace.tensors[self._tensor].dtype
+
+    @property
+    def ndim(self) -> int:
+        """The tensor's number of dimensions."""
+        return self._trace.tensors[self._tensor].rank
+
+    def dim(self, axis: object) -> Index:
+        """The tensor's size along an axis."""
+        return _size(self._trace, self._tensor, self._axis(axis, "dim"))
+
+    def blocks(self, axis: object) -> Index:
+        """The number of blocks along an axis; its size for a dimension before the blocked ones."""
+        number = self._axis(axis, "blocks")
+        size = _size(self._trace, self._tensor, number)
+        blocked = number - (self.ndim - len(self._block))
+        if blocked < 0 or self._block[blocked] == 1:
+            return size
+        length = self._block[blocked]
+        result = size.add(length - 1).div(length)
+        assert isinstance(result, Index)
+        return result
+
+    def _axis(self, axis: object, what: str) -> int:
+        host = number(axis)
+        rank = self.ndim
+        if type(host) is not int or not -rank <= host < rank:
+            fail(f"the axis of {what} is {-rank} to {rank - 1} for a tensor of rank {rank}, found "
+                 f"{describe(axis)}")  # fmt: skip
+        return host % rank
+
+    def _coordinates(self, coords: object, what: str) -> tuple[Node, ...]:
+        self._trace.check_open()
+        many = isinstance(coords, Iterable) and not isinstance(coords, Value | str)
+        given = tuple(coords) if many else (coords,)  # type: ignore[arg-type]
+        for each in given:
+            if isinstance(each, slice) or each is Ellipsis or each is None:
+                found = "a slice" if isinstance(each, slice) else describe(each)
+                way = "put_window" if what.startswith("put") else "window"
+                fail(
+                    f"{what} takes block coordinates, not {found}; the block's shape is given to p.read or "
+                    f"p.write, and a block at any element offset is that of {way}"
+                )
+        rank = self.ndim
+        if len(given) != rank:
+            fail(f"{what} takes {rank} coordinate{'s' * (rank != 1)}, one for each dimension of the tensor, "
+                 f"found {len(given)}")  # fmt: skip
+        return tuple([lift_index(self._trace, each, f"a coordinate of {what}") for each in given])
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> NoReturn:
+        fail("blocks are not iterated; loop over their number, as in p.loop(0, A.blocks(1), ...)")
+
+    def __len__(self) -> int:
+        fail("the number of blocks is known at run time only: use .blocks(axis)")
+
+
+class In(_Blocks):
+    """A tensor read in blocks of its last one or two dimensions."""
+
+    __slots__ = ("_pad",)
+
+    def __init__(self, trace: Trace, tensor: int, block: tuple[int, ...], pad: float | int | bool) -> None:
+        super().__init__(trace, tensor, block)
+        self._pad = pad
+
+    def at(self, coords: object) -> Tile:
+        """The block at block coordinates (leading unblocked dimensions by element).
+
+        One coordinate for each dimension of the tensor; elements outside the tensor read ``pad``.
+        """
+        return self._read("at", coords)
+
+    def window(self, offsets: object) -> Tile:
+        """The block whose first element is at these element offsets; outside the tensor reads ``pad``."""
+        return self._read("window", offsets)
+
+    def __getitem__(self, coords: object) -> Tile:
+        return self._read("at", coords)
+
+    def __setitem__(self, coords: object, tile: object) -> None:
+        fail("an input is not written; name the tensor with p.write(tensor, block) and store in that")
+
+    def __repr__(self) -> str:
+        return f"<In {self.dtype} in blocks of {list(self._block)}>"
+
+    def _read(self, mode: str, coords: object) -> Tile:
+        nodes = self._coordinates(coords, mode)
+        view = View(self._tensor, self._block, mode, self._pad)
+        node = self._trace.record("read", nodes, view)
+        return Tile(self._trace.blocks[-1], node)
+
+
+class Out(_Blocks):
+    """A tensor written in blocks of its last one or two dimensions."""
+
+    __slots__ = ()
+
+    def put(self, tile: object, coords: object) -> None:
+        """Store a tile as the block at block coordinates; outside the tensor nothing is written."""
+        self._put("at", tile, coords)
+
+    def put_window(self, tile: object, offsets: object) -> None:
+        """Store a tile with its first element at element offsets."""
+        self._put("window", tile, offsets)
+
+    def __setitem__(self, coords: object, tile: object) -> None:
+        self._put("at", tile, coords)
+
+    def __getitem__(self, coords: object) -> NoReturn:
+        fail(
+            "an output is not read, also not by C[i, j] += t; read the tensor with A = p.read(tensor, block) "
+            "and write C[i, j] = A[i, j] + t"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Out {self.dtype} in blocks of {list(self._block)}>"
+
+    def _put(self, mode: str, tile: object, coords: object) -> None:
+        what = "put" if mode == "at" else "put_window"
+        trace = self._trace
+        trace.check_open()
+        view = View(self._tensor, self._block, mode)
+        value = self._stored(tile, what)
+        if broadcast(value.shape, view.shape) != view.shape:
+            fail(
+                f"{what} needs a tile of the block's shape {list(view.shape)} (or 1 along an axis), found "
+                f"{list(value.shape)}; write the tensor in blocks of {list(value.shape)}"
+            )
+        trace.record("put", (value, *self._coordinates(coords, what)), view)
+
+    def _stored(self, tile: object, what: str) -> Node:
+        kind = self.dtype
+        if isinstance(tile, list | tuple | Index) and not isinstance(tile, Value):
+            fail(f"{what} takes the tile first and the coordinates second, found {describe(tile)} first")
+        host = number(tile)
+        if isinstance(host, bool) and kind is not MASK:
+            host = tile = int(host)
+        node = lift(self._trace, tile, kind, what)
+        assert node.dtype is not None
+        fits = (
+            (node.dtype.is_float and kind.is_float)
+            or (node.dtype.is_integer and kind.is_integer and kind.bits >= node.dtype.bits)
+            or node.dtype is kind
+        )
+        if not fits and host is None:
+            way = "compare it, as in x.ne(0)" if kind is MASK else f"convert it with .to({kind})"
+            fail(f"{what} to {article(str(kind))} tensor: found {article(noun(node))}; {way}")
+        if not fits:
+            from gizml_tile.lifting import constant
+            from gizml_tile.nodes import Const
+
+            return self._trace.record("const", (), Const((1, 1), kind, constant(host, kind, what)))
+        return node
+
+
+def _size(trace: Trace, tensor: int, axis: int) -> Index:
+    trace.check_open()
+    return Index(trace.blocks[-1], trace.record("size", (), (tensor, axis)))
+
+
+def sizes(tensor: object) -> tuple[Index, ...]:
+    """The sizes of a tensor argument of the kernel that is being traced."""
+    trace = active()
+    if trace is None:
+        fail("a kernel's tensors exist only while it is traced")
+    number = trace.tensor_number(tensor, "shape")
+    return tuple([_size(trace, number, axis) for axis in range(trace.tensors[number].rank)])
