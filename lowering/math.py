@@ -234,12 +234,8 @@ def gelu_erf(e: Arithmetic[V], x: V) -> V:
     inverse = e.div(e.constant(1.0), e.add(size, e.constant(2.0)))
     tail = _polynomial(e, inverse, _TAIL)
     split = _split(e, e.mul(square, e.constant(-0.5)))
-    rest_square = e.mul(split.rest, split.rest)
-    grown = e.fma(
-        rest_square,
-        _polynomial(e, split.rest, _EXP_FINE),
-        e.fma(square_rest, e.constant(-0.5), split.rest),
-    )
+    rest = e.fma(square_rest, e.constant(-0.5), split.rest)
+    grown = e.fma(e.mul(rest, rest), _polynomial(e, rest, _EXP_FINE), rest)
     tail = e.scale(e.fma(tail, grown, tail), split.whole, split.whole_bits)
     below = e.less(x, e.constant(0.0))
     outer = e.sub(e.select(below, e.constant(0.0), x), tail)
