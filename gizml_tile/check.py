@@ -1,0 +1,388 @@
+"""The rules of the tile IR, one for each operation; a broken one is a mistake of ours, not the person's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gizml_tile.dtypes import F32, I32, I64, MASK, DType, math_dtype
+from gizml_tile.nodes import (
+    APPROXIMABLE,
+    ARITHMETIC,
+    BITWISE,
+    COMPARISONS,
+    UNARY_FLOAT,
+    Const,
+    Node,
+    Region,
+    Scalar,
+    Shape,
+    TileProgram,
+    View,
+    broadcast,
+    promote,
+)
+
+Rule = Callable[[Node, TileProgram], None]
+_INDEX_OPS = frozenset("neg abs add sub mul div rem floordiv floormod maximum minimum select".split())
+_INTEGER_DIVISIONS = frozenset({"rem", "floordiv", "floormod"})
+_LOGICAL = frozenset({"and_", "or_", "xor", "eq", "ne"})
+
+
+def check(program: TileProgram) -> None:
+    """Assert every rule of the tile IR for a program; the message names the node that breaks one."""
+    for number in program.writes:
+        assert 0 <= number < len(program.tensors), f"write {number} names no tensor"
+    names = [tensor.name for tensor in program.tensors] + [each.name for each in program.scalars]
+    assert len({*names[: len(program.tensors)]}) == len(program.tensors), f"names repeat: {names}"
+    assert not program.body.params and not program.body.results, "the body takes and gives nothing"
+    _check_region(program.body, program, set())
+
+
+def _check_region(region: Region, program: TileProgram, seen: set[Node]) -> None:
+    """Check the nodes of a region, whose operands must come from before or from regions around it."""
+    added: list[Node] = []
+    for param in region.params:
+        assert param.op == "param" and not param.args, f"{param} is no parameter"
+        assert param not in seen, f"{param} belongs to two regions"
+        seen.add(param)
+        added.append(param)
+    for node in region.nodes:
+        assert node not in seen, f"{node} stands twice in the program"
+        for arg in node.args:
+            assert arg in seen, f"{node}: operand {arg} is not defined before it in a region around it"
+        rule = RULES.get(node.op)
+        assert rule is not None, f"unknown operation {node.op}"
+        rule(node, program)
+        for inner in node.regions:
+            _check_region(inner, program, seen)
+        seen.add(node)
+        added.append(node)
+    for result in region.results:
+        assert result in seen, f"result {result} is not defined in its region"
+    seen.difference_update(added)
+
+
+def _expect(node: Node, shape: Shape, dtype: DType | None) -> None:
+    assert node.shape == shape and node.dtype is dtype, (
+        f"{node} is {list(node.shape)} {node.dtype}, its operands give {list(shape)} {dtype}"
+    )
+
+
+def _operands(node: Node, *counts: int) -> None:
+    assert len(node.args) in counts, f"{node} has {len(node.args)} operands"
+    assert bool(node.regions) == (node.op in ("loop", "cond")), f"{node}: regions"
+    for arg in node.args:
+        assert arg.is_index or arg.is_tile or node.op == "result", f"{node}: {arg} is no value"
+
+
+def _no_attribute(node: Node) -> None:
+    assert node.attr is None, f"{node} has the attribute {node.attr!r}"
+
+
+def _dtype(node: Node) -> DType:
+    assert node.dtype is not None, f"{node} has no type"
+    return node.dtype
+
+
+def _pad_or_value(value: object, dtype: DType, node: Node) -> None:
+    kind = float if dtype.is_float else bool if dtype is MASK else int
+    assert type(value) is kind, f"{node}: {value!r} is no element of {dtype}"
+
+
+def _shape(node: Node, shape: Shape) -> None:
+    for size in shape:
+        assert size > 0 and size & (size - 1) == 0, f"{node}: {size} is no power of two"
+    assert len(shape) == 2 and shape[0] * shape[1] <= 1 << 20, f"{node}: {list(shape)}"
+
+
+def _axis_leaf(node: Node, program: TileProgram) -> None:
+    _operands(node, 0)
+    assert type(node.attr) is int and 0 <= node.attr <= 2, f"{node}: axis {node.attr!r}"
+    _expect(node, (), I64)
+
+
+def _index(node: Node, program: TileProgram) -> None:
+    _operands(node, 0)
+    assert type(node.attr) is int and -(2**63) <= node.attr < 2**63, f"{node}: {node.attr!r}"
+    _expect(node, (), I64)
+
+
+def _size(node: Node, program: TileProgram) -> None:
+    _operands(node, 0)
+    assert isinstance(node.attr, tuple)
+    tensor, axis = node.attr
+    assert 0 <= axis < program.tensors[tensor].rank, f"{node}: axis {axis}"
+    _expect(node, (), I64)
+
+
+def _scalar(node: Node, program: TileProgram) -> None:
+    _operands(node, 0)
+    assert isinstance(node.attr, Scalar) and node.attr in program.scalars, f"{node}: {node.attr!r}"
+    assert node.attr.dtype in (I64, F32), f"{node}: {node.attr.dtype}"
+    _expect(node, node.attr.shape, node.attr.dtype)
+
+
+def _const(node: Node, program: TileProgram) -> None:
+    _operands(node, 0)
+    assert isinstance(node.attr, Const)
+    _shape(node, node.attr.shape)
+    _pad_or_value(node.attr.value, node.attr.dtype, node)
+    _expect(node, node.attr.shape, node.attr.dtype)
+
+
+def _iota(node: Node, program: TileProgram) -> None:
+    _operands(node, 0)
+    assert isinstance(node.attr, Const) and node.attr.value in (0, 1), f"{node}: {node.attr!r}"
+    assert node.attr.dtype is not MASK, f"{node} counts in masks"
+    _shape(node, node.attr.shape)
+    _expect(node, node.attr.shape, node.attr.dtype)
+
+
+def _value(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    assert node.args[0].is_index and node.attr in (F32, I32, I64), f"{node}: {node.attr!r}"
+    assert isinstance(node.attr, DType)
+    _expect(node, (1, 1), node.attr)
+
+
+def _view(node: Node, coordinates: tuple[Node, ...], program: TileProgram) -> View:
+    view = node.attr
+    assert isinstance(view, View), f"{node} has no view"
+    rank = program.tensors[view.tensor].rank
+    assert len(view.block) in (1, 2) and len(view.block) <= rank, f"{node}: block {view.block}"
+    assert view.mode in ("at", "window"), f"{node}: mode {view.mode}"
+    _shape(node, view.shape)
+    assert len(coordinates) == rank, f"{node}: {len(coordinates)} coordinates for rank {rank}"
+    for each in coordinates:
+        assert each.is_index, f"{node}: coordinate {each}"
+    return view
+
+
+def _read(node: Node, program: TileProgram) -> None:
+    _operands(node, len(node.args))
+    view = _view(node, node.args, program)
+    dtype = program.tensors[view.tensor].dtype
+    _pad_or_value(view.pad, dtype, node)
+    _expect(node, view.shape, dtype)
+
+
+def _put(node: Node, program: TileProgram) -> None:
+    _operands(node, len(node.args))
+    tile, *coordinates = node.args
+    view = _view(node, tuple(coordinates), program)
+    assert view.tensor in program.writes, f"{node} stores in a tensor that is not written"
+    assert broadcast(tile.shape, view.shape) == view.shape, f"{node}: {tile} for {view.shape}"
+    kind, found = program.tensors[view.tensor].dtype, _dtype(tile)
+    fits = (
+        found is kind
+        or (found.is_float and kind.is_float)
+        or (found.is_integer and kind.is_integer and kind.bits >= found.bits)
+    )
+    assert fits, f"{node}: {found} into {kind}"
+    _expect(node, (), None)
+
+
+def _negation(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    _no_attribute(node)
+    dtype = _dtype(node.args[0])
+    assert dtype is not MASK, f"{node} of a mask"
+    _expect(node, node.args[0].shape, math_dtype(dtype))
+
+
+def _float_function(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    (a,) = node.args
+    assert a.is_tile and _dtype(a).is_float, f"{node} of {a}"
+    if node.op in APPROXIMABLE:
+        assert type(node.attr) is bool, f"{node}: {node.attr!r}"
+    else:
+        _no_attribute(node)
+    _expect(node, a.shape, F32)
+
+
+def _to(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    (a,) = node.args
+    assert a.is_tile and isinstance(node.attr, DType), f"{node} of {a}"
+    assert node.attr is not MASK or a.dtype is MASK, f"{node} makes a mask of {a}"
+    _expect(node, a.shape, node.attr)
+
+
+def _transpose(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    _no_attribute(node)
+    assert node.args[0].is_tile, f"{node} of {node.args[0]}"
+    _expect(node, node.args[0].shape[::-1], node.args[0].dtype)
+
+
+def _reduction(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    (a,) = node.args
+    assert a.is_tile and type(node.attr) is int and node.attr in (0, 1), f"{node}: {node.attr!r}"
+    dtype = I32 if a.dtype is MASK and node.op == "sum" else math_dtype(_dtype(a))
+    _expect(node, (1, a.shape[1]) if node.attr == 0 else (a.shape[0], 1), dtype)
+
+
+def _same_kind(node: Node) -> tuple[Shape, DType]:
+    """The common shape and type of operands that are all indices or all tiles."""
+    indices = [arg.is_index for arg in node.args]
+    assert all(indices) or not any(indices), f"{node} mixes indices and tiles"
+    shape = broadcast(*(arg.shape for arg in node.args))
+    assert shape is not None, f"{node}: {[list(arg.shape) for arg in node.args]}"
+    dtype = math_dtype(_dtype(node.args[0]))
+    for arg in node.args[1:]:
+        common = promote(dtype, _dtype(arg))
+        assert common is not None, f"{node}: {[str(arg.dtype) for arg in node.args]}"
+        dtype = common
+    return shape, dtype
+
+
+def _arithmetic(node: Node, program: TileProgram) -> None:
+    _operands(node, 2)
+    _no_attribute(node)
+    shape, dtype = _same_kind(node)
+    assert dtype is not MASK, f"{node} of masks"
+    assert node.op in _INDEX_OPS or shape, f"{node} of indices"
+    if shape and node.op == "div":
+        assert dtype.is_float, f"{node} of integers"
+    if shape and node.op in _INTEGER_DIVISIONS:
+        assert dtype.is_integer, f"{node} of floats"
+    _expect(node, shape, dtype)
+
+
+def _bits(node: Node, program: TileProgram) -> None:
+    _operands(node, 2)
+    _no_attribute(node)
+    shape, dtype = _same_kind(node)
+    assert shape, f"{node} of indices"
+    assert dtype.is_integer or (dtype is MASK and node.op in _LOGICAL), f"{node} of {dtype}"
+    _expect(node, shape, dtype)
+
+
+def _inversion(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    _no_attribute(node)
+    (a,) = node.args
+    assert a.is_tile and not _dtype(a).is_float, f"{node} of {a}"
+    _expect(node, a.shape, math_dtype(_dtype(a)))
+
+
+def _comparison(node: Node, program: TileProgram) -> None:
+    _operands(node, 2)
+    _no_attribute(node)
+    shape, dtype = _same_kind(node)
+    assert dtype is not MASK or node.op in _LOGICAL, f"{node} of masks"
+    _expect(node, shape or (1, 1), MASK)
+
+
+def _select(node: Node, program: TileProgram) -> None:
+    _operands(node, 3)
+    _no_attribute(node)
+    mask, yes, no = node.args
+    assert mask.dtype is MASK, f"{node}: {mask} is no mask"
+    if yes.is_index or no.is_index:
+        assert yes.is_index and no.is_index and mask.shape == (1, 1), f"{node}: {node.args}"
+        _expect(node, (), I64)
+        return
+    shape = broadcast(mask.shape, yes.shape, no.shape)
+    assert shape is not None, f"{node}: {[list(arg.shape) for arg in node.args]}"
+    dtype = yes.dtype if yes.dtype is no.dtype else promote(_dtype(yes), _dtype(no))
+    assert dtype is not None, f"{node}: {yes.dtype} and {no.dtype}"
+    _expect(node, shape, dtype)
+
+
+def _fma(node: Node, program: TileProgram) -> None:
+    _operands(node, 3)
+    shape, dtype = _same_kind(node)
+    assert shape and dtype is F32, f"{node} of {dtype}"
+    assert isinstance(node.attr, tuple) and [type(each) for each in node.attr] == [bool, bool], (
+        f"{node}: {node.attr!r}"
+    )
+    _expect(node, shape, F32)
+
+
+def _dot(node: Node, program: TileProgram) -> None:
+    _operands(node, 2, 3)
+    assert node.attr in ("f32", "tf32"), f"{node}: precision {node.attr!r}"
+    a, b, *c = node.args
+    assert a.is_tile and b.is_tile and a.shape[1] == b.shape[0], f"{node}: {a} {b}"
+    floats = _dtype(a).is_float and _dtype(b).is_float
+    assert floats or all(_dtype(each).is_integer and _dtype(each).bits == 8 for each in (a, b)), (
+        f"{node}: {a.dtype} {b.dtype}"
+    )
+    shape, dtype = (a.shape[0], b.shape[1]), F32 if floats else I32
+    _shape(node, shape)
+    for each in c:
+        assert each.shape == shape and each.dtype is dtype, f"{node}: accumulates into {each}"
+    _expect(node, shape, dtype)
+
+
+def _loop(node: Node, program: TileProgram) -> None:
+    _operands(node, len(node.args))
+    _no_attribute(node)
+    assert len(node.args) >= 3 and len(node.regions) == 1, f"{node}: operands, regions"
+    assert all(arg.is_index for arg in node.args[:3]), f"{node}: bounds are no indices"
+    (region,) = node.regions
+    inits = node.args[3:]
+    assert len(region.params) == len(inits) + 1 and len(region.results) == len(inits), (
+        f"{node} carries {len(inits)}, {len(region.params) - 1}, {len(region.results)} values"
+    )
+    assert region.params[0].is_index, f"{node}: loop variable {region.params[0]}"
+    for init, param, result in zip(inits, region.params[1:], region.results, strict=True):
+        for each in (param, result):
+            assert each.shape == init.shape and each.dtype is init.dtype, (
+                f"{node}: carries {init}, {each}"
+            )
+    _expect(node, (), None)
+
+
+def _cond(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    _no_attribute(node)
+    assert node.args[0].dtype is MASK and node.args[0].shape == (1, 1), f"{node}: {node.args[0]}"
+    assert len(node.regions) == 2, f"{node} has {len(node.regions)} regions"
+    yes, no = node.regions
+    assert not yes.params and not no.params, f"{node}: branches take nothing"
+    assert len(yes.results) == len(no.results), f"{node}: branches give different counts"
+    for a, b in zip(yes.results, no.results, strict=True):
+        assert a.shape == b.shape and a.dtype is b.dtype, f"{node}: gives {a} and {b}"
+    _expect(node, (), None)
+
+
+def _result(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    (source,) = node.args
+    assert source.op in ("loop", "cond") and type(node.attr) is int, f"{node} of {source}"
+    value = source.regions[0].results[node.attr]
+    _expect(node, value.shape, value.dtype)
+
+
+RULES: dict[str, Rule] = {
+    "index": _index,
+    "id": _axis_leaf,
+    "count": _axis_leaf,
+    "size": _size,
+    "scalar": _scalar,
+    "const": _const,
+    "iota": _iota,
+    "value": _value,
+    "read": _read,
+    "put": _put,
+    "neg": _negation,
+    "abs": _negation,
+    "to": _to,
+    "transpose": _transpose,
+    "not_": _inversion,
+    "select": _select,
+    "fma": _fma,
+    "dot": _dot,
+    "loop": _loop,
+    "cond": _cond,
+    "result": _result,
+    **dict.fromkeys(UNARY_FLOAT, _float_function),
+    **dict.fromkeys(("sum", "max", "min"), _reduction),
+    **dict.fromkeys(ARITHMETIC, _arithmetic),
+    **dict.fromkeys(BITWISE, _bits),
+    **dict.fromkeys(COMPARISONS, _comparison),
+}
