@@ -121,7 +121,7 @@ def test_our_loader_takes_what_kernels_compile_to():
     "text",
     [
         "@count = global i64 5\ndefine ptr @f() {\n  ret ptr @count\n}",
-        "declare void @no_such_function()\ndefine void @f() {\n  call void @no_such_function()\n  ret void\n}",
+        "declare void @no_such_name()\ndefine void @f() {\n  call void @no_such_name()\n  ret void\n}",
     ],
     ids=["variable", "unknown function"],
 )

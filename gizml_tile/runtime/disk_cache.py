@@ -1,0 +1,255 @@
+"""Compiled kernels kept on disk, shared by processes: a broken or foreign entry is a miss, never a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import itertools
+import json
+import os
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import TileError, here
+
+CACHE_VARIABLE = "GIZML_TILE_CACHE"
+LIMIT_VARIABLE = "GIZML_TILE_CACHE_LIMIT"
+
+_DEFAULT_LIMIT = 256 << 20
+_MAGIC = b"gizml-tile cache 1\n"
+_DIGEST_BYTES = 16
+_LENGTH = struct.Struct("<Q")
+_HEADER_BYTES = len(_MAGIC) + _DIGEST_BYTES + _LENGTH.size
+_SUFFIX = ".kernel"
+_PARTIAL = ".partial"
+_PARTIAL_SECONDS = 3600
+# Reading every entry's size takes longer than writing one, so only some writes look at the limit.
+_PUTS_BETWEEN_TRIMS = 32
+# An entry's time of use is written at most this often, so that reading a cache stays reading.
+_USE_SECONDS = 3600
+
+_puts = itertools.count()
+_partials = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a key stands for: facts that fit JSON, and bytes (an object file)."""
+
+    metadata: dict[str, Any]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One file of the cache: its path, its size in bytes and when it was last used, in seconds since 1970."""
+
+    path: Path
+    bytes: int
+    used: float
+
+
+def folder() -> Path | None:
+    """Where entries are kept: the user's cache folder, or what GIZML_TILE_CACHE says; None where off."""
+    return _folder(os.environ.get(CACHE_VARIABLE, ""))
+
+
+@lru_cache
+def _folder(setting: str) -> Path | None:
+    if setting.lower() in ("0", "off"):
+        return None
+    if setting:
+        return Path(setting).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("gizml_tile", appauthor=False))
+
+
+def get(key: str) -> Entry | None:
+    """The entry of a key; None where there is none, or none that is whole."""
+    place = folder()
+    if place is None:
+        return None
+    path = place / _name(key)
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+            used = os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return None
+    entry = _unpack(content)
+    if entry is not None and time.time() - used > _USE_SECONDS:
+        with contextlib.suppress(OSError):
+            os.utime(path)
+    return entry
+
+
+def put(key: str, entry: Entry) -> None:
+    """Keep an entry for later processes; where the folder cannot be written, nothing is kept."""
+    place = folder()
+    if place is None:
+        return
+    path = place / _name(key)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.{next(_partials)}{_PARTIAL}")
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(_pack(entry))
+        os.replace(partial, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        return
+    if next(_puts) % _PUTS_BETWEEN_TRIMS == 0 or len(entry.data) * _PUTS_BETWEEN_TRIMS > limit():
+        trim(limit())
+
+
+def entries() -> list[Stored]:
+    """Every entry, the longest unused first."""
+    return sorted(_files(_SUFFIX), key=lambda stored: (stored.used, stored.path.name))
+
+
+def size() -> int:
+    """Bytes of all entries."""
+    return sum(stored.bytes for stored in entries())
+
+
+def limit() -> int:
+    """Bytes that entries may take: what GIZML_TILE_CACHE_LIMIT says, such as 64M, or 256 MiB."""
+    text = os.environ.get(LIMIT_VARIABLE, "").strip().upper()
+    if not text:
+        return _DEFAULT_LIMIT
+    unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1], 0)
+    number = text[:-1] if unit else text
+    if not number.isdecimal():
+        raise TileError(
+            f"{LIMIT_VARIABLE}={text} is not a number of bytes, such as 64M or 1G", here()
+        )
+    return int(number) * (unit or 1)
+
+
+def trim(limit_bytes: int) -> int:
+    """Remove the longest unused entries until the rest takes at most ``limit_bytes``; the number removed."""
+    known = entries()
+    total = sum(stored.bytes for stored in known)
+    removed = 0
+    for stored in known:
+        if total <= limit_bytes:
+            break
+        _remove(stored.path)
+        total -= stored.bytes
+        removed += 1
+    # What a process that was killed left half written.
+    for stored in _files(_PARTIAL):
+        if time.time() - stored.used > _PARTIAL_SECONDS:
+            _remove(stored.path)
+    return removed
+
+
+def clear() -> int:
+    """Remove every entry; the number removed."""
+    known = [*entries(), *_files(_PARTIAL), *_files(_FINGERPRINT)]
+    for stored in known:
+        _remove(stored.path)
+    return sum(stored.path.name.endswith(_SUFFIX) for stored in known)
+
+
+def _files(suffix: str) -> Iterator[Stored]:
+    place = folder()
+    if place is None:
+        return
+    try:
+        with os.scandir(place) as found:
+            for file in found:
+                if file.name.endswith(suffix):
+                    # Another process may have removed it since.
+                    with contextlib.suppress(OSError):
+                        status = file.stat()
+                        yield Stored(Path(file.path), status.st_size, status.st_mtime)
+    except OSError:
+        return
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _name(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest() + _SUFFIX
+
+
+def _pack(entry: Entry) -> bytes:
+    metadata = json.dumps(entry.metadata, separators=(",", ":")).encode()
+    content = _LENGTH.pack(len(metadata)) + metadata + entry.data
+    return _MAGIC + _digest(content) + content
+
+
+def _unpack(content: bytes) -> Entry | None:
+    start = len(_MAGIC) + _DIGEST_BYTES
+    if len(content) < _HEADER_BYTES or not content.startswith(_MAGIC):
+        return None
+    if _digest(content[start:]) != content[len(_MAGIC) : start]:
+        return None
+    (length,) = _LENGTH.unpack_from(content, start)
+    end = _HEADER_BYTES + length
+    return Entry(json.loads(content[_HEADER_BYTES:end]), content[end:])
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+
+
+_FINGERPRINT = ".fingerprint"
+
+
+@lru_cache
+def package_fingerprint() -> str:
+    """A hash of this package's own files, a part of every key: other code may compile otherwise.
+
+    The files' sizes and times of change stand for their contents once those have been read.
+    """
+    files = sorted(_package_files())
+    status = [(name, os.stat(path)) for name, path in files]
+    stamp = [(name, found.st_size, found.st_mtime_ns) for name, found in status]
+    place = folder()
+    known = None
+    if place is not None:
+        known = place / (hashlib.sha256(repr(stamp).encode()).hexdigest() + _FINGERPRINT)
+        with contextlib.suppress(OSError):
+            text = known.read_text()
+            if len(text) == 64:
+                return text
+    contents = hashlib.sha256()
+    for name, path in files:
+        data = Path(path).read_bytes()
+        contents.update(f"{name} {len(data)}\n".encode())
+        contents.update(data)
+    fingerprint = contents.hexdigest()
+    if known is not None:
+        partial = known.with_name(f"{known.name}.{os.getpid()}{_PARTIAL}")
+        with contextlib.suppress(OSError):
+            known.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(fingerprint)
+            os.replace(partial, known)
+    return fingerprint
+
+
+def _package_files() -> Iterator[tuple[str, str]]:
+    """Names and paths of the package's modules, wherever its parts are installed."""
+    package = __package__.partition(".")[0]
+    parts = [package, f"{package}.frontend", f"{package}.lowering"]
+    for part in parts:
+        spec = importlib.util.find_spec(part)
+        for root in (spec.submodule_search_locations or []) if spec else []:
+            for where, folders, names in os.walk(root):
+                folders[:] = [name for name in folders if name != "__pycache__"]
+                for name in names:
+                    if name.endswith(".py"):
+                        path = os.path.join(where, name)
+                        yield f"{part}/{os.path.relpath(path, root)}", path
