@@ -3,75 +3,85 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-import llvmlite.binding as llvm
 import numpy as np
 
+from gizml_tile.dtypes import DType
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.builder import Function, Module, vector
+from gizml_tile.lowering.emit.cpu.storage import register_kind, storage_kind
+from gizml_tile.runtime.compiler import Code, compile_text, load_object
+from gizml_tile.runtime.host import host
 
-AVX2 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "popcnt")
-AVX512 = (*AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+Body = Callable[..., str]
+Loop = Callable[..., np.ndarray]
+
+_AVX2 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "popcnt")
+_AVX512 = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_ARRAYS = {"float": np.float32, "i8": np.uint8, "i16": np.uint16, "i32": np.int32, "i64": np.int64}
 
 
 @dataclass(frozen=True)
-class Machine:
-    """Instructions that a test compiles for, and the widest vector to try with them."""
+class Variant:
+    """What a loop is compiled for: the instructions and the lanes."""
 
-    name: str
     features: tuple[str, ...]
-    avx512: bool = False
-    half: bool = False
+    width: int
+
+    @property
+    def name(self) -> str:
+        level = "avx512" if self.avx512 else "avx2" if "avx2" in self.features else "plain"
+        return f"{level}-{self.width}"
+
+    @property
+    def avx512(self) -> bool:
+        return "avx512dq" in self.features
+
+    @property
+    def half(self) -> bool:
+        return not {"f16c", "neon"}.isdisjoint(self.features)
 
 
-def machines() -> list[Machine]:
-    """The kinds of processor that this one can stand for; the plainest runs everywhere."""
-    host = {name for name, on in llvm.get_host_cpu_features().items() if on}
-    found = [Machine("plain", ())]
-    if host.issuperset(AVX2):
-        found.append(Machine("avx2", AVX2, half=True))
-    if host.issuperset(AVX512):
-        found.append(Machine("avx512", AVX512, avx512=True, half=True))
-    return found
+def _variants() -> tuple[Variant, ...]:
+    """The kinds of processor that this one can stand for, the fastest first."""
+    present = set(host().features)
+    found = []
+    if present.issuperset((*_AVX2, *_AVX512)):
+        found += [Variant(host().features, width) for width in (16, 8, 4, 1)]
+    if present.issuperset(_AVX2):
+        features = tuple(f for f in host().features if not f.startswith("avx512"))
+        found += [Variant(features, width) for width in (8, 16)]
+    if "neon" in present:
+        found += [Variant(host().features, width) for width in (4, 8, 1)]
+    return (*found, Variant((), 4), Variant((), 1))
 
 
-@dataclass
-class _Jit:
-    engines: list[object] = field(default_factory=list)
-
-    def function(self, text: str, name: str, machine: Machine, pointers: int) -> Callable[..., None]:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        triple = llvm.get_process_triple()
-        x86 = triple.startswith("x86_64")
-        target = llvm.Target.from_triple(triple).create_target_machine(
-            cpu="x86-64" if x86 else "generic",
-            features=",".join(f"+{feature}" for feature in machine.features),
-            opt=2,
-            jit=True,
-        )
-        module = llvm.parse_assembly(text)
-        module.verify()
-        engine = llvm.create_mcjit_compiler(module, target)
-        engine.finalize_object()
-        self.engines.append(engine)
-        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * pointers, ctypes.c_int64)
-        return kind(engine.get_function_address(name))
+VARIANTS = _variants()
+FASTEST = VARIANTS[0]
 
 
-_JIT = _Jit()
+def compile_loop(variant: Variant, inputs: Sequence[str], output: str, body: Body) -> Loop:
+    """A function of NumPy arrays that runs ``body(arithmetic, *vectors)`` over them.
+
+    ``inputs`` and ``output`` are LLVM types of single elements; a mask is returned as ``i8``.
+    """
+    text = loop_text(variant, inputs, output, body)
+    target = replace(host(), features=variant.features)
+    code = load_object(compile_text(text, target), ("loop",))
+    pointers = [ctypes.c_void_p] * (len(inputs) + 1)
+    native = ctypes.CFUNCTYPE(None, *pointers, ctypes.c_int64)(code.address("loop"))
+    return _over_arrays(native, code, variant.width, output)
 
 
-def loop_text(
-    width: int, machine: Machine, inputs: list[str], output: str, body: Callable[..., str]
-) -> str:
+def loop_text(variant: Variant, inputs: Sequence[str], output: str, body: Body) -> str:
     """LLVM text of ``loop(input pointers, output pointer, n)``; n is a multiple of the width."""
+    width = variant.width
     module = Module(attributes={"#0": '"prefer-vector-width"="512"'})
     names = [*(f"in{i}" for i in range(len(inputs))), "out"]
     function = Function(module, "loop", [*(("ptr", name) for name in names), ("i64", "n")])
-    arithmetic = Arithmetic(function, width, avx512=machine.avx512, half=machine.half)
+    arithmetic = Arithmetic(function, width, avx512=variant.avx512, half=variant.half)
 
     def turn(index: object, _: list[str]) -> list[str]:
         values = []
@@ -88,27 +98,42 @@ def loop_text(
     return module.text()
 
 
-_KINDS = {"float": np.float32, "i8": np.uint8, "i16": np.uint16, "i32": np.int32, "i64": np.int64}
-
-
-def compile_loop(
-    width: int, machine: Machine, inputs: list[str], output: str, body: Callable[..., str]
-) -> Callable[..., np.ndarray]:
-    """A function of NumPy arrays that runs ``body(arithmetic, *vectors)`` over them.
-
-    ``inputs`` and ``output`` are LLVM types of single elements; arrays are viewed as those.
-    """
-    text = loop_text(width, machine, inputs, output, body)
-    native = _JIT.function(text, "loop", machine, len(inputs) + 1)
-
-    def run(*arrays: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+def _over_arrays(native: Callable[..., None], code: Code, width: int, output: str) -> Loop:
+    def run(*arrays: np.ndarray) -> np.ndarray:
         count = arrays[0].size
         padded = -(-count // width) * width
-        if padded != count:
-            arrays = tuple(np.concatenate([a, np.repeat(a[-1:], padded - count)]) for a in arrays)
-        arrays = tuple(np.ascontiguousarray(a) for a in arrays)
-        result = np.empty(padded, _KINDS[output]) if out is None else out
-        native(*(a.ctypes.data for a in arrays), result.ctypes.data, padded)
+        fitting = [np.resize(np.ascontiguousarray(array), padded) for array in arrays]
+        result = np.empty(padded, _ARRAYS[output])
+        native(*(array.ctypes.data for array in fitting), result.ctypes.data, padded)
+        assert code is not None  # the closure keeps the code in memory
         return result[:count]
 
     return run
+
+
+def unary(variant: Variant, op: str, dtype: DType) -> Loop:
+    kind = register_kind(dtype)
+    return compile_loop(variant, [kind], kind, lambda a, x: a.unary(op, dtype, x))
+
+
+def binary(variant: Variant, op: str, dtype: DType) -> Loop:
+    kind = register_kind(dtype)
+    return compile_loop(variant, [kind, kind], kind, lambda a, x, y: a.binary(op, dtype, x, y))
+
+
+def compare(variant: Variant, op: str, dtype: DType) -> Loop:
+    kind = register_kind(dtype)
+
+    def body(a: Arithmetic, x: str, y: str) -> str:
+        return a.encode(DType.MASK, a.compare(op, dtype, x, y))
+
+    return compile_loop(variant, [kind, kind], "i8", body)
+
+
+def convert(variant: Variant, source: DType, target: DType) -> Loop:
+    """From arrays of the source's storage bits to arrays of the target's."""
+
+    def body(a: Arithmetic, raw: str) -> str:
+        return a.encode(target, a.convert(source, target, a.decode(source, raw)))
+
+    return compile_loop(variant, [storage_kind(source)], storage_kind(target), body)

@@ -1,0 +1,84 @@
+"""Samples of floats, true values, and how far a result is from one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+NAN, INFINITY = float("nan"), float("inf")
+
+_ERFC = np.frompyfunc(math.erfc, 1, 1)
+
+
+def _gelu_erf(x: np.ndarray) -> np.ndarray:
+    x = np.maximum(x, -1e30)  # the limit at -infinity is a negative zero, where the product is NaN
+    return 0.5 * x * _ERFC(-x * math.sqrt(0.5)).astype(np.float64)
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    x = np.maximum(x, -1e30)
+    return x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+# float64 functions of far smaller error than an F32 ulp, and the ulp that ours may be off.
+TRUE: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
+    "exp": (np.exp, 3),
+    "exp2": (np.exp2, 3),
+    "log": (np.log, 3),
+    "tanh": (np.tanh, 3),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), 3),
+    "gelu": (_gelu, 3.5),
+    "gelu_erf": (_gelu_erf, 3.5),
+}
+
+# Zeros, subnormals, the ends of the ranges, infinities, NaN quiet and signaling, halves.
+SPECIAL = np.concatenate(
+    [
+        np.array(
+            [0.0, 1.0, 0.5, 1.5, 2.5, 2.0, 3.0, 1e-40, 2.0**-149, 2.0**-126, 2.0**-127, 127.5]
+            + [128.0, 255.0, 256.0, 32767.5, 32768.0, 65504.0, 65519.0, 65520.0, 448.0, 464.0]
+            + [480.0, 2.0**23, 2.0**24, 2.0**31, 2.0**31 - 128, 2.0**32, 2.0**63, 2.0**64, 3.4e38]
+            + [INFINITY, NAN],
+            np.float32,
+        ),
+        np.array([0x7F800001, 0x7FFFFFFF, 0x7F7FFFFF, 0x007FFFFF], np.uint32).view(np.float32),
+    ]
+)
+SPECIAL = np.concatenate([SPECIAL, -SPECIAL])
+
+
+def sample(count: int) -> np.ndarray:
+    """``count`` floats spread over all bit patterns, NaN and infinities among them."""
+    step = 2**32 // count | 1
+    bits = np.arange(count, dtype=np.uint64) * np.uint64(step)
+    return bits.astype(np.uint32).view(np.float32)
+
+
+def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Where two arrays of one type have equal bits; any NaN equals any NaN."""
+    assert a.dtype == b.dtype
+    equal = a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")
+    if a.dtype.kind in "iub":
+        return equal
+    with np.errstate(invalid="ignore"):
+        return equal | (np.isnan(a) & np.isnan(b))
+
+
+def ulps(result: np.ndarray, true: np.ndarray) -> np.ndarray:
+    """How many units of F32's spacing at the true value each result is off.
+
+    A result that is infinite or NaN where F32's nearest to the true value is not, or the other way round,
+    is infinitely far off; next to overflow both may be.
+    """
+    with np.errstate(all="ignore"):
+        nearest = true.astype(np.float32)
+        _, exponent = np.frexp(true)
+        spacing = np.ldexp(1.0, np.maximum(exponent - 24, -149))
+        distance = np.abs(result.astype(np.float64) - true) / spacing
+    finite = np.isfinite(result) & np.isfinite(true)
+    # F32 as if its exponents went on: the largest number's successor is 2^128.
+    beyond = np.isinf(result) & np.isfinite(true) & (np.abs(true) > 2.0**127)
+    overflowed = np.where(beyond, (2.0**128 - np.abs(true)) / 2.0**104, np.inf)
+    return np.where(finite, distance, np.where(same(result, nearest), 0, overflowed))

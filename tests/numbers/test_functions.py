@@ -1,0 +1,136 @@
+"""exp, exp2, log, tanh, sigmoid, gelu and gelu_erf: close to the truth, and the same bits everywhere."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from floats import INFINITY, NAN, SPECIAL, TRUE, same, sample, ulps
+from loops import FASTEST, VARIANTS, unary
+from numpy_arithmetic import NumpyArithmetic, fma
+
+from gizml_tile.dtypes import F32
+from gizml_tile.lowering import math as shared
+
+FUNCTIONS = list(TRUE)
+
+
+def _dense(count: int) -> np.ndarray:
+    """All bit patterns evenly, and as many between -110 and 110, where the functions bend."""
+    inner = np.linspace(-110, 110, count, dtype=np.float32)
+    near = np.concatenate([np.linspace(-3, 3, count // 2), np.geomspace(1e-9, 3, count // 2)])
+    return np.concatenate([sample(count), inner, near.astype(np.float32), SPECIAL])
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_error_on_a_dense_sample(op: str) -> None:
+    reference, bound = TRUE[op]
+    x = _dense(1 << 21)
+    with np.errstate(all="ignore"):
+        error = ulps(unary(FASTEST, op, F32)(x), reference(x.astype(np.float64)))
+    worst = int(np.argmax(error))
+    assert error[worst] <= bound, f"{op}({x[worst]!r}) is {error[worst]} ulp off"
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_bits_of_every_width_and_machine_equal_numpy(op: str) -> None:
+    x = _dense(1 << 16)
+    expected = getattr(shared, op)(NumpyArithmetic(), x)
+    assert expected.dtype == np.float32
+    for variant in VARIANTS:
+        equal = same(unary(variant, op, F32)(x), expected)
+        assert equal.all(), f"{op} of {x[~equal][:3]} on {variant.name}"
+
+
+_GELU = [
+    (0.0, 0.0),
+    (-0.0, -0.0),
+    (INFINITY, INFINITY),
+    (-INFINITY, -0.0),
+    (-50.0, -0.0),
+    (50.0, 50.0),
+]
+LIMITS = {
+    "exp": [
+        (0.0, 1.0),
+        (-0.0, 1.0),
+        (INFINITY, INFINITY),
+        (-INFINITY, 0.0),
+        (89.0, INFINITY),
+        (-104.0, 0.0),
+    ],
+    "exp2": [
+        (0.0, 1.0),
+        (-0.0, 1.0),
+        (INFINITY, INFINITY),
+        (-INFINITY, 0.0),
+        (128.0, INFINITY),
+        (-150.0, 0.0),
+    ],
+    "log": [
+        (0.0, -INFINITY),
+        (-0.0, -INFINITY),
+        (INFINITY, INFINITY),
+        (-INFINITY, NAN),
+        (-1e-45, NAN),
+        (1.0, 0.0),
+    ],
+    "tanh": [
+        (0.0, 0.0),
+        (-0.0, -0.0),
+        (INFINITY, 1.0),
+        (-INFINITY, -1.0),
+        (-1e-40, -1e-40),
+        (-20.0, -1.0),
+    ],
+    "sigmoid": [(0.0, 0.5), (-0.0, 0.5), (INFINITY, 1.0), (-INFINITY, 0.0), (30.0, 1.0)],
+    "gelu": _GELU,
+    "gelu_erf": _GELU,
+}
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_limits_zeros_and_nan(op: str) -> None:
+    x, expected = np.array([*LIMITS[op], (NAN, NAN)], np.float32).T.copy()
+    for variant in VARIANTS:
+        result = unary(variant, op, F32)(x)
+        assert same(result, expected).all(), (variant.name, x, result, expected)
+
+
+def test_exp2_of_integers_is_exact() -> None:
+    x = np.arange(-149, 128, dtype=np.float32)
+    assert (unary(FASTEST, "exp2", F32)(x) == np.ldexp(np.float32(1), x.astype(np.int32))).all()
+
+
+def test_fma_rounds_once() -> None:
+    """The NumPy reference's fma equals the rounding of exact rational arithmetic."""
+    random = np.random.default_rng(1)
+    a, b = (
+        random.integers(0x3F000000, 0x40000000, 3000).astype(np.uint32).view(np.float32)
+        for _ in "ab"
+    )
+    near = -(a * b) * (1 + random.integers(-3, 4, 3000) * np.float32(2.0**-23))
+    far = a * b * np.exp2(random.integers(-60, 60, 3000)).astype(np.float32)
+    for scale in (1.0, 2.0**-64, 2.0**-72):
+        for addend in (near, far, -far):
+            c = (addend * np.float32(scale) * np.float32(scale)).astype(np.float32)
+            x, y = a * np.float32(scale), b * np.float32(scale)
+            exact = [
+                Fraction(float(p)) * Fraction(float(q)) + Fraction(float(r))
+                for p, q, r in zip(x, y, c, strict=True)
+            ]
+            expected = np.array([_nearest(value) for value in exact], np.float32)
+            assert (fma(x, y, c) == expected).all()
+
+
+def _nearest(value: Fraction) -> float:
+    """The float32 nearest to an exact value, ties to even."""
+    if value == 0:
+        return 0.0
+    size = abs(value)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    if size < Fraction(2) ** exponent:
+        exponent -= 1
+    unit = Fraction(2) ** max(exponent - 23, -149)
+    return float(round(value / unit) * unit)
