@@ -331,9 +331,7 @@ def _loop(node: Node, program: TileProgram) -> None:
     assert region.params[0].is_index, f"{node}: loop variable {region.params[0]}"
     for init, param, result in zip(inits, region.params[1:], region.results, strict=True):
         for each in (param, result):
-            assert each.shape == init.shape and each.dtype is init.dtype, (
-                f"{node}: carries {init}, {each}"
-            )
+            assert each.shape == init.shape and each.dtype is init.dtype, f"{node}: carries {init}, {each}"
     _expect(node, (), None)
 
 

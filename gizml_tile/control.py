@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 from gizml_tile.dtypes import F32, MASK
 from gizml_tile.errors import TileError, here
 from gizml_tile.index import Index
-from gizml_tile.lifting import constant, describe, lift_index, number, round_to
+from gizml_tile.lifting import constant, describe, lift_index, number
 from gizml_tile.nodes import Const, Node
+from gizml_tile.rounding import round_to
 from gizml_tile.tile import Tile
 from gizml_tile.tracing import Block, Trace, Value, article, fail, noun
 
@@ -52,9 +53,7 @@ def trace_loop(
     return _results(trace, loop, results)
 
 
-def trace_cond(
-    trace: Trace, condition: object, then: Callable[[], Any], otherwise: Callable[[], Any]
-) -> Any:
+def trace_cond(trace: Trace, condition: object, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
     """Record a branch; the values after it, in the form that its functions return."""
     host = None if isinstance(condition, Value) else number(condition)
     if isinstance(host, bool):
@@ -102,9 +101,7 @@ def _results(trace: Trace, node: Node, values: tuple[Node, ...]) -> list[Any]:
     return [
         _wrap(
             block,
-            trace.record_node(
-                Node("result", (node,), number, value.shape, value.dtype, node.place)
-            ),
+            trace.record_node(Node("result", (node,), number, value.shape, value.dtype, node.place)),
         )
         for number, value in enumerate(values)
     ]
@@ -230,5 +227,3 @@ def _check_arms(first: Node, second: Node, number_: int) -> None:
         f"{article(noun(second))} in the second"
     )
     _mismatch(message, first, second, "in the first function", second)
-
-

@@ -10,10 +10,7 @@ import numpy as np
 
 from gizml_tile.arguments import TensorArgument
 from gizml_tile.dtypes import (
-    BF16,
-    F16,
     F32,
-    FP8,
     I32,
     I64,
     MASK,
@@ -23,17 +20,8 @@ from gizml_tile.dtypes import (
     math_dtype,
 )
 from gizml_tile.nodes import Const, Node
+from gizml_tile.rounding import Number, round_to
 from gizml_tile.tracing import MAX_ELEMENTS, Trace, Value, article, fail, noun
-
-Number = int | float | bool
-
-# Bits of the significand, the exponent of the smallest subnormal, the largest finite value.
-_FLOAT_FORMATS = {
-    F32: (24, -149, float(np.finfo(np.float32).max)),
-    F16: (11, -24, 65504.0),
-    BF16: (8, -133, float.fromhex("0x1.fep127")),
-    FP8: (4, -9, 448.0),
-}
 
 
 def number(value: object) -> Number | None:
@@ -72,34 +60,6 @@ def describe(value: object) -> str:
     if type(value).__module__ == "gizml_tile.program":
         return "the program"
     return article(f"value of type {name}")
-
-
-def round_to(value: Number, dtype: DType) -> float:
-    """A number rounded once, to nearest even, to a float storage type, as ``Tile.to`` treats it."""
-    digits, smallest, largest = _FLOAT_FORMATS[dtype]
-    if isinstance(value, int):
-        rounded = _round_integer(int(value), digits)
-    elif value == 0 or not math.isfinite(value):
-        rounded = value
-    else:
-        exponent = max(math.frexp(value)[1] - digits, smallest)
-        # Scaling by a power of two is exact, and round() goes to the even neighbour.
-        units = round(math.ldexp(value, -exponent))
-        rounded = math.copysign(math.ldexp(units, exponent), value)
-    if abs(rounded) <= largest or math.isnan(rounded):
-        return rounded
-    return math.copysign(largest if dtype is FP8 else math.inf, rounded)
-
-
-def _round_integer(value: int, digits: int) -> float:
-    shift = value.bit_length() - digits
-    if shift > 0:
-        floor, rest, half = value >> shift, value & ((1 << shift) - 1), 1 << (shift - 1)
-        value = (floor + (rest > half or (rest == half and floor & 1 == 1))) << shift
-    try:
-        return float(value)
-    except OverflowError:
-        return math.copysign(math.inf, value)
 
 
 def constant(value: object, dtype: DType, what: str) -> Number:
@@ -206,9 +166,7 @@ def lift(trace: Trace, value: object, beside: DType | None, what: str) -> Node:
         if node.is_tile:
             return node
         if beside is MASK:
-            fail(
-                f"{what} of a mask and an index: masks combine with masks; compare the index, as in i.lt(n)"
-            )
+            fail(f"{what} of a mask and an index: masks combine with masks; compare the index, as in i.lt(n)")
         return trace.record("value", (node,), F32 if beside is None else math_dtype(beside))
     host = number(value)
     if host is None:

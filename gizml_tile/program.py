@@ -19,12 +19,12 @@ from gizml_tile.lifting import (
     describe,
     integer,
     number,
-    round_to,
     sizes,
     storage_type,
     tile_shape,
 )
 from gizml_tile.nodes import Const, TileProgram
+from gizml_tile.rounding import round_to
 from gizml_tile.tile import Tile
 from gizml_tile.tracing import Trace, Value, activate, active, fail
 from gizml_tile.views import In, Out
@@ -263,9 +263,7 @@ def trace(name: str, body: Callable[[Program], object], *, grid_rank: int = 3) -
         recording.stages,
         recording.approx,
     )
-    return Traced(
-        tile_program, tuple(recording.objects), tuple(recording.writes), tuple(recording.values)
-    )
+    return Traced(tile_program, tuple(recording.objects), tuple(recording.writes), tuple(recording.values))
 
 
 def current() -> Program | None:

@@ -62,9 +62,7 @@ def _is_zero(pad: float | int | bool) -> bool:
 
 
 def _head(program: TileProgram) -> list[str]:
-    tensors = [
-        f"{tensor.name}: {tensor.dtype.text} rank {tensor.rank}" for tensor in program.tensors
-    ]
+    tensors = [f"{tensor.name}: {tensor.dtype.text} rank {tensor.rank}" for tensor in program.tensors]
     scalars = [f"{scalar.name}: {scalar.dtype.text}" for scalar in program.scalars]
     settings = [f"warps {program.warps}"] if program.warps else []
     settings += [f"stages {program.stages}"] if program.stages else []

@@ -149,9 +149,7 @@ class Trace:
         from gizml_tile.runtime.tensors import describe
 
         if isinstance(tensor, Value):
-            fail(
-                f"{what} takes a tensor, found {article(noun(tensor._node))}; it is computed with as it is"
-            )
+            fail(f"{what} takes a tensor, found {article(noun(tensor._node))}; it is computed with as it is")
         info = describe(tensor, f"the tensor given to {what}")
         return f"t{len(self.tensors)}", info.dtype, len(info.shape)
 
