@@ -35,7 +35,8 @@ SENTENCES = [
     "My phone's battery drains quickly since the last update.",
     "Matrix multiplication takes most of the time when a transformer runs on a processor.",
     "A symphony in four movements, written in a single summer beside a lake, was first played in the old "
-    "hall of the city by an orchestra of students who had practised it for only nine days and knew most of it by heart.",
+    "hall of the city by an orchestra of students who had practised it for only nine days and knew most "
+    "of it by heart.",
     "Bonjour tout le monde.",
     "Yes.",
 ]

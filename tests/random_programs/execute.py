@@ -1,0 +1,308 @@
+"""What a random program gives: by intervals in NumPy, and on the device; and whether the two agree."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from dataclasses import dataclass
+
+import numpy as np
+import reference as ref
+from intervals import Value, floats, integers, same, to
+from programs import Block, Literal, Op, Program, TensorSpec
+from render import render
+from tensors import build, stored, view_of
+
+import gizml_tile as tile
+from gizml_tile.dtypes import F32, MASK, DType, math_dtype
+
+UNARY = frozenset("exp exp2 log tanh sigmoid gelu gelu_erf".split())
+
+
+@dataclass
+class Outcome:
+    """What was wrong, if anything, and of how many stored elements something was known."""
+
+    problem: str | None
+    kind: str = ""
+    stored: int = 0
+    exact: int = 0
+    unknown: int = 0
+
+
+class Evaluator:
+    """Runs one program of the grid after the other on intervals; ``memory`` holds the tensors."""
+
+    def __init__(self, program: Program, memory: dict[str, Value]):
+        self.program, self.memory = program, memory
+        self.position: tuple[int, ...] = ()
+
+    def run(self) -> None:
+        sizes = (*self.program.grid, 1, 1)[:3]
+        if 0 in sizes:
+            return
+        for point in itertools.product(*(range(size) for size in reversed(sizes))):
+            self.position = point[::-1]
+            self.block(self.program.body, {})
+
+    def block(self, block: Block, names: dict[str, object]) -> list[object]:
+        for op in block.ops:
+            results = self.op(op, names)
+            names.update(zip(op.results, results, strict=True))
+        return [names[name] for name in block.gives]
+
+    def op(self, op: Op, names: dict[str, object]) -> list[object]:
+        if op.name in ("loop", "fold"):
+            return self.loop(op, names)
+        if op.name == "cond":
+            taken = bool(names[op.args[0]].lo[0, 0])
+            return self.block(op.regions[0 if taken else 1], dict(names))
+        args = [names[arg] if isinstance(arg, str) else arg for arg in op.args]
+        if op.name == "put":
+            self.put(op, args)
+            return []
+        if op.name == "read":
+            return [self.read(op, [_int(arg) for arg in args])]
+        if op.types[0].is_index:
+            return [self.index(op, args)]
+        if op.types[0].uniform:
+            a, b = (integers([[_int(arg)]], DType.I64) for arg in args)
+            return [ref.compare(op.name, a, b)]
+        return [self.tile(op, args)]
+
+    def loop(self, op: Op, names: dict[str, object]) -> list[object]:
+        start, stop, *inits = (names[arg] if isinstance(arg, str) else arg.value for arg in op.args)
+        carried = [_bare(value) for value in inits]
+        (body,) = op.regions
+        for k in range(start, stop, op.attr):
+            inside = dict(names) | dict(zip(body.params, [k, *carried], strict=True))
+            carried = [_bare(value) for value in self.block(body, inside)]
+        return carried
+
+    def index(self, op: Op, args: list[object]) -> int:
+        if op.name in ("dim", "blocks"):
+            return self.size(*op.attr, blocks=op.name == "blocks")
+        grid = (*self.program.grid, 1, 1)[:3]
+        if op.name == "id":
+            return self.position[op.attr]
+        if op.name == "count":
+            return grid[op.attr]
+        if op.name == "int":
+            return op.attr
+        a, *rest = (_int(arg) for arg in args)
+        b = rest[0] if rest else 0
+        match op.name:
+            case "neg":
+                result = -a
+            case "add":
+                result = a + b
+            case "sub":
+                result = a - b
+            case "mul":
+                result = a * b
+            case "minimum":
+                result = min(a, b)
+            case "maximum":
+                result = max(a, b)
+            case "floordiv":
+                result = a // b if b else 0
+            case "floormod":
+                result = a % b if b else 0
+            case "div" | "rem":
+                quotient = (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else 0
+                result = quotient if op.name == "div" else (a - quotient * b if b else 0)
+            case _:
+                raise AssertionError(op.name)
+        return (result + 2**63) % 2**64 - 2**63
+
+    def size(self, view_name: str, axis: int, *, blocks: bool) -> int:
+        view = self.program.view(view_name)
+        shape = self.program.tensor(view.tensor).shape
+        blocked = axis - (len(shape) - len(view.block))
+        if blocks and blocked >= 0:
+            return -(-shape[axis] // view.block[blocked])
+        return shape[axis]
+
+    def places(self, op: Op, coordinates: list[int]) -> tuple[list[np.ndarray], np.ndarray]:
+        """For each element of a block its place in the tensor, and whether that is inside."""
+        view = self.program.view(op.attr[0])
+        shape = self.program.tensor(view.tensor).shape
+        leading = len(shape) - len(view.block)
+        axes = []
+        for axis, coordinate in enumerate(coordinates):
+            if axis < leading:
+                axes.append(np.array([coordinate]))
+            else:
+                size = view.block[axis - leading]
+                first = coordinate * size if op.attr[1] == "at" else coordinate
+                axes.append(np.arange(size) + first)
+        inside = np.array(True)
+        for axis, positions in enumerate(axes):
+            good = (positions >= 0) & (positions < shape[axis])
+            inside = inside[..., None] & good
+        grids = np.meshgrid(*axes, indexing="ij")
+        return [g.reshape(view.tile) for g in grids], inside.reshape(view.tile)
+
+    def read(self, op: Op, coordinates: list[int]) -> Value:
+        view = self.program.view(op.attr[0])
+        memory = self.memory[view.tensor]
+        places, inside = self.places(op, coordinates)
+        pad = _constant(view.pad or 0, memory.dtype)
+        lo = np.where(inside, 0, 0).astype(memory.lo.dtype)
+        lo[...] = pad.lo
+        hi = lo.copy()
+        chosen = tuple(place[inside] for place in places)
+        lo[inside], hi[inside] = memory.lo[chosen], memory.hi[chosen]
+        return Value(memory.dtype, lo, hi)
+
+    def put(self, op: Op, args: list[object]) -> None:
+        value, *coordinates = args
+        view = self.program.view(op.attr[0])
+        memory = self.memory[view.tensor]
+        places, inside = self.places(op, [_int(arg) for arg in coordinates])
+        value = to(value, memory.dtype)
+        lo, hi = (np.broadcast_to(end, view.tile) for end in (value.lo, value.hi))
+        chosen = tuple(place[inside] for place in places)
+        memory.lo[chosen], memory.hi[chosen] = lo[inside], hi[inside]
+
+    def tile(self, op: Op, args: list[object]) -> Value:
+        name, attr = op.name, op.attr
+        if name in ("k", "full", "zeros"):
+            value = {"k": attr, "full": attr[1] if name == "full" else 0}.get(name, 0)
+            constant = _constant(value, F32 if name == "k" else attr[-1])
+            return _stretch(constant, op.types[0].shape)
+        if name == "iota":
+            shape, axis, dtype = attr
+            numbers = np.indices(shape)[axis]
+            return to(integers(numbers, DType.I64), dtype)
+        if name == "value":
+            return to(integers([[args[0]]], DType.I64), attr)
+        a, *rest = self.lifted(args)
+        if name in UNARY:
+            return ref.function(name, a)
+        if name in ("relu", "floor", "sqrt", "rsqrt"):
+            return ref.monotone(name, a)
+        if name in ("sum", "max", "min"):
+            return ref.reduce(name, a, attr)
+        if name in ("maximum", "minimum"):
+            return ref.extreme(name, a, *rest)
+        if name in ("lt", "le", "gt", "ge", "eq", "ne"):
+            return ref.compare(name, a, *rest)
+        if name in ("and_", "or_", "xor"):
+            return ref.bitwise(name, a, *rest)
+        if name in ("shl", "shr"):
+            return ref.shift(name, a, args[1].value)
+        simple = {
+            "add": ref.add,
+            "sub": lambda x, y: ref.add(x, y, negate_b=True),
+            "mul": ref.multiply,
+            "div": ref.divide,
+            "neg": ref.negate,
+            "abs": ref.absolute,
+            "not_": ref.invert,
+            "select": ref.select,
+            "dot": ref.dot,
+            "floordiv": ref.floor_divide,
+            "floormod": ref.floor_modulo,
+            "to": lambda x: to(x, attr),
+            "transpose": lambda x: Value(x.dtype, x.lo.T.copy(), x.hi.T.copy()),
+        }
+        return simple[name](a, *rest)
+
+    def lifted(self, args: list[object]) -> list[Value]:
+        """Numbers become tiles of the type of the tiles beside them."""
+        kinds = [math_dtype(arg.dtype) for arg in args if isinstance(arg, Value) and arg.dtype is not MASK]
+        dtype = kinds[0] if kinds else MASK
+        return [_constant(arg.value, dtype) if isinstance(arg, Literal) else arg for arg in args]
+
+
+def _bare(value: object) -> object:
+    return value.bare() if isinstance(value, Value) else value
+
+
+def _int(arg: object) -> int:
+    return arg.value if isinstance(arg, Literal) else arg
+
+
+def _constant(value: float | int | bool, dtype: DType) -> Value:
+    if dtype is MASK:
+        bits = np.full((1, 1), bool(value))
+        return Value(MASK, bits, bits)
+    if dtype.is_integer:
+        return integers([[int(value)]], dtype)
+    return to(floats(np.full((1, 1), value)), dtype)
+
+
+def _stretch(value: Value, shape: tuple[int, int]) -> Value:
+    return Value(
+        value.dtype, np.broadcast_to(value.lo, shape).copy(), np.broadcast_to(value.hi, shape).copy()
+    )
+
+
+def check(program: Program) -> Outcome:
+    """Run a program both ways and compare every tensor, and the memory around it."""
+    arrays = {spec.name: build(spec) for spec in program.tensors}
+    memory = {spec.name: stored(arrays[spec.name][1], spec) for spec in program.tensors}
+    before = {spec.name: stored(arrays[spec.name][1], spec) for spec in program.tensors}
+    untouched = {name: whole.copy() for name, (whole, _) in arrays.items()}
+    Evaluator(program, memory).run()
+    body = compile_body(program, {name: view for name, (_, view) in arrays.items()})
+    try:
+        tile.run(list(program.grid), body)
+    except Exception as error:
+        return Outcome(f"{type(error).__name__}: {error}", type(error).__name__)
+    return compare(program, arrays, memory, before, untouched)
+
+
+def compile_body(program: Program, tensors: dict[str, np.ndarray]):
+    text, filename = render(program), f"<random program {program.seed}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    scope: dict[str, object] = {"tile": tile, **tensors}
+    exec(compile(text, filename, "exec"), scope)
+    return scope["body"]
+
+
+def compare(
+    program: Program,
+    arrays: dict[str, tuple[np.ndarray, np.ndarray]],
+    memory: dict[str, Value],
+    before: dict[str, Value],
+    untouched: dict[str, np.ndarray],
+) -> Outcome:
+    outcome = Outcome(None)
+    for spec in program.tensors:
+        whole, view = arrays[spec.name]
+        want, old = memory[spec.name], before[spec.name]
+        got = stored(view, spec).lo
+        right = ref.accepts(want, got)
+        changed = ~(same(want.lo, old.lo) & same(want.hi, old.hi))
+        outcome.stored += int(changed.sum())
+        outcome.exact += int((changed & want.exact).sum())
+        outcome.unknown += int((changed & nothing_known(want)).sum())
+        if not right.all():
+            place = tuple(int(i) for i in np.argwhere(~right)[0])
+            outcome.kind, outcome.problem = (
+                "values",
+                (
+                    f"{spec.name}{list(place)} is {got[place]!r}, right is {want.lo[place]!r} to "
+                    f"{want.hi[place]!r} ({int((~right).sum())} of {right.size} wrong)"
+                ),
+            )
+            return outcome
+        if hidden(whole, spec) != hidden(untouched[spec.name], spec):
+            outcome.kind, outcome.problem = "memory", f"memory around {spec.name} was written"
+            return outcome
+    return outcome
+
+
+def nothing_known(value: Value) -> np.ndarray:
+    return value.unknown if value.dtype.is_float else ~value.exact
+
+
+def hidden(memory: np.ndarray, spec: TensorSpec) -> bytes:
+    """The bytes of a memory that are not the tensor's."""
+    if any(axis.step == 0 for axis in spec.axes):
+        return memory.tobytes()
+    rest = memory.copy()
+    view_of(rest, spec)[...] = 0
+    return rest.tobytes()

@@ -1,0 +1,248 @@
+"""What a tile operation may give: for each element the smallest and the largest right value.
+
+Rounding to nearest is monotone, so an operation of IEEE arithmetic on values between float32 ends gives a
+value between the rounded results of the ends. An element whose two ends hold the same bits is *exact*: the
+device must give these bits. The ends drift apart only where the language leaves room: sums, products of
+matrices, functions with an error of some ulp, and products that may or may not be fused with an addition.
+
+An element about which nothing is known (it may even be NaN) has the ends -inf and +inf; a mask that is not
+known has the ends False and True, an integer the ends of its type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from ml_dtypes import bfloat16, float8_e4m3fn
+
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, I64, MASK, U8, DType, integer_range, math_dtype
+
+UNIT = 2.0**-24  # half an ulp of float32, relative
+
+
+@dataclass(frozen=True)
+class Value:
+    """The ends of a tile's elements: float32 for floats, int64 for integers, bool for masks.
+
+    ``factors`` are the operands of a product, which an addition may fuse; ``terms`` is the depth of a matrix
+    product, whose roundings also touch what is added to it.
+    """
+
+    dtype: DType
+    lo: np.ndarray
+    hi: np.ndarray
+    factors: tuple[Value, Value, bool] | None = None
+    terms: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.lo.shape
+
+    @property
+    def exact(self) -> np.ndarray:
+        return same(self.lo, self.hi)
+
+    @property
+    def unknown(self) -> np.ndarray:
+        return (self.lo == -np.inf) & (self.hi == np.inf)
+
+    def bare(self) -> Value:
+        return Value(self.dtype, self.lo, self.hi)
+
+
+def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Where two arrays hold the same bits, or both a NaN."""
+    if a.dtype.kind != "f":
+        return a == b
+    return (a.view(np.int32) == b.view(np.int32)) | (np.isnan(a) & np.isnan(b))
+
+
+def floats(lo, hi=None, dtype: DType = F32) -> Value:
+    """A float value with its ends in order; where one end alone is NaN, nothing is known."""
+    with np.errstate(all="ignore"):
+        lo = np.asarray(lo).astype(np.float32)
+        hi = lo if hi is None else np.asarray(hi).astype(np.float32)
+    lost = (np.isnan(lo) != np.isnan(hi)) | (lo > hi)
+    return Value(dtype, np.where(lost, np.float32(-np.inf), lo), np.where(lost, np.float32(np.inf), hi))
+
+
+def integers(value, dtype: DType, known=True) -> Value:
+    """An integer value, wrapped to its type where ``known``."""
+    value, known = np.broadcast_arrays(np.asarray(value, np.int64), known)
+    low, high = integer_range(dtype)
+    value = wrap(value, dtype)
+    return Value(dtype, np.where(known, value, low), np.where(known, value, high))
+
+
+def wrap(value: np.ndarray, dtype: DType) -> np.ndarray:
+    if dtype is I64:
+        return value
+    names = {8: np.int8, 16: np.int16, 32: np.int32}
+    return value.astype(np.uint8 if dtype is U8 else names[dtype.bits]).astype(np.int64)
+
+
+def mask(lo, hi=None) -> Value:
+    lo = np.asarray(lo, bool)
+    return Value(MASK, lo, lo if hi is None else np.asarray(hi, bool))
+
+
+def hull(*values: Value) -> Value:
+    """Between the smallest and the largest of several values of one type."""
+    first = values[0]
+    lo, hi = first.lo, first.hi
+    if first.dtype is MASK:
+        return mask(np.all([v.lo for v in values], 0), np.any([v.hi for v in values], 0))
+    if not first.dtype.is_float:
+        exact = np.all([v.exact & (v.lo == lo) for v in values], 0)
+        return integers(lo, first.dtype, exact)
+    agreed = np.all([v.exact & same(v.lo, lo) for v in values], 0)
+    lo = np.min([v.lo for v in values], 0)  # NaN wins here, and floats() makes it unknown
+    hi = np.max([v.hi for v in values], 0)
+    lost = np.isnan(lo) | np.isnan(hi)
+    merged = floats(np.where(lost, -np.inf, lo), np.where(lost, np.inf, hi), first.dtype)
+    return where(agreed, first, merged)
+
+
+def where(condition: np.ndarray, yes: Value, no: Value) -> Value:
+    return Value(yes.dtype, np.where(condition, yes.lo, no.lo), np.where(condition, yes.hi, no.hi))
+
+
+def corners(function, *operands: Value) -> Value:
+    """A function that is monotone in each operand, evaluated in float32 at all ends."""
+    operands = tuple(v.bare() for v in operands)
+    shape = np.broadcast_shapes(*(v.shape for v in operands))
+    with np.errstate(all="ignore"):
+        results = [
+            np.broadcast_to(function(*choice), shape) for choice in product(*((v.lo, v.hi) for v in operands))
+        ]
+    exact = np.broadcast_to(np.all(np.broadcast_arrays(*(v.exact for v in operands)), 0), shape)
+    lost = np.any(np.broadcast_arrays(*(v.unknown for v in operands)), 0)
+    lost = np.broadcast_to(lost, shape) | np.any(np.isnan(results), 0)
+    lo = np.where(lost, np.float32(-np.inf), np.min(results, 0))
+    hi = np.where(lost, np.float32(np.inf), np.max(results, 0))
+    first = results[0].astype(np.float32)
+    return floats(np.where(exact, first, lo), np.where(exact, first, hi))
+
+
+def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """a * b + c in float32 with one rounding, by rounding to odd in float64."""
+    a, b, c = (np.asarray(x, np.float64) for x in (a, b, c))
+    exact_product = a * b
+    total = exact_product + c
+    shifted = total - exact_product
+    rest = (exact_product - (total - shifted)) + (c - shifted)
+    return odd(total, rest).astype(np.float32)
+
+
+def odd(total: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """``total + rest`` rounded to float64 with the last bit set where it is not exact."""
+    even = (np.ascontiguousarray(total).view(np.int64) & 1) == 0
+    move = even & (rest != 0) & np.isfinite(total) & np.isfinite(rest)
+    return np.where(move, np.nextafter(total, np.copysign(np.inf, rest)), total)
+
+
+def key(x: np.ndarray) -> np.ndarray:
+    """Integers in the order of the floats, -0 below +0, NaN below everything."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.int32).astype(np.int64)
+    return np.where(np.isnan(x), -(2**40), np.where(bits < 0, -(bits & 0x7FFFFFFF) - 1, bits))
+
+
+def unkey(k: np.ndarray) -> np.ndarray:
+    bits = np.where(k < 0, (-k - 1) | 0x80000000, k) & 0xFFFFFFFF
+    result = bits.astype(np.uint32).view(np.float32)
+    return np.where(k == -(2**40), np.float32(np.nan), result)
+
+
+def round_to(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """float32 values rounded to a float storage type, as float32."""
+    with np.errstate(all="ignore"):
+        x = np.asarray(x, np.float32)
+        if dtype is F16:
+            return x.astype(np.float16).astype(np.float32)
+        if dtype is BF16:
+            return x.astype(bfloat16).astype(np.float32)
+        if dtype is FP8:
+            return np.clip(x, -448, 448).astype(float8_e4m3fn).astype(np.float32)
+        return x
+
+
+def to(value: Value, dtype: DType) -> Value:
+    """Conversion as ``Tile.to`` does it."""
+    source = value.dtype
+    if dtype is source:
+        return value
+    if source is MASK:
+        lo, hi = value.lo.astype(np.int64), value.hi.astype(np.int64)
+        if dtype.is_float:
+            return floats(lo, hi, dtype)
+        return integers(lo, dtype, value.exact)
+    if source.is_float and dtype.is_float:
+        rounded = floats(round_to(value.lo, dtype), round_to(value.hi, dtype), dtype)
+        keep = value.factors if dtype is F32 and source is F32 else None
+        return Value(dtype, rounded.lo, rounded.hi, keep, value.terms if dtype is F32 else 0)
+    if source.is_float:
+        lo, hi = truncate(value.lo, dtype), truncate(value.hi, dtype)
+        return integers(lo, dtype, (lo == hi) & ~value.unknown)
+    if dtype.is_float:
+        return floats(round_integers(value.lo, dtype), round_integers(value.hi, dtype), dtype)
+    return integers(value.lo, dtype, value.exact)
+
+
+def truncate(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """Toward zero, saturating, NaN to 0."""
+    low, high = integer_range(dtype)
+    whole = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=2.0**70, neginf=-(2.0**70)))
+    inside = (whole >= float(low)) & (whole < float(high) + (0 if dtype is I64 else 1))
+    with np.errstate(all="ignore"):
+        result = np.where(inside, whole, 0).astype(np.int64)
+    return np.where(inside, result, np.where(whole < 0, low, high))
+
+
+def round_integers(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """int64 to a float type with one rounding, as float32."""
+    wide = x.astype(np.float64)
+    # What float64 dropped: the sign of the rest suffices for rounding to odd.
+    near = np.where(np.abs(wide) < 2.0**63, wide, 0).astype(np.int64)
+    rest = np.where(np.abs(wide) < 2.0**63, x - near, np.where(wide > 0, -1, 0)).astype(np.float64)
+    wide = odd(wide, rest)
+    if dtype is F16:
+        with np.errstate(all="ignore"):
+            return wide.astype(np.float16).astype(np.float32)
+    narrow = wide.astype(np.float32)
+    if dtype is F32:
+        return narrow
+    return round_to(odd_float32(wide, narrow), dtype)
+
+
+def odd_float32(wide: np.ndarray, narrow: np.ndarray) -> np.ndarray:
+    even = (narrow.view(np.int32) & 1) == 0
+    up = wide > narrow
+    move = even & (wide != narrow)
+    return np.where(move, np.nextafter(narrow, np.where(up, np.float32(np.inf), np.float32(-np.inf))), narrow)
+
+
+def lift(value: Value) -> Value:
+    """A stored value as mathematics sees it: F32, I32 or I64."""
+    return Value(math_dtype(value.dtype), value.lo, value.hi, value.factors, value.terms)
+
+
+def common(*values: Value) -> tuple[DType, list[Value]]:
+    lifted = [lift(v) for v in values]
+    dtype = lifted[0].dtype
+    if any(v.dtype is I64 for v in lifted):
+        dtype = I64
+    return dtype, [v if v.dtype.is_float else Value(dtype, v.lo, v.hi) for v in lifted]
+
+
+def integer_sum(values: Value, axis: int) -> Value:
+    known = values.exact.all(axis, keepdims=True)
+    dtype = math_dtype(values.dtype)
+    with np.errstate(all="ignore"):
+        return integers(values.lo.sum(axis, keepdims=True), dtype, known)
+
+
+def count(values: Value, axis: int) -> Value:
+    """How many elements of a mask are true: I32."""
+    return Value(I32, values.lo.sum(axis, keepdims=True), values.hi.sum(axis, keepdims=True))

@@ -1,0 +1,173 @@
+"""Random programs as data: typed operations in regions, tensors with strange strides, and a grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gizml_tile.dtypes import DType
+
+
+@dataclass(frozen=True)
+class Type:
+    """What a name holds: an index (no dtype) or a tile; ``uniform`` masks come from comparing indices."""
+
+    dtype: DType | None
+    shape: tuple[int, int] = (1, 1)
+    uniform: bool = False
+
+    @property
+    def is_index(self) -> bool:
+        return self.dtype is None
+
+
+INDEX = Type(None)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """How one axis of a tensor lies in memory: ``step`` 0 is a broadcast, negative runs backwards."""
+
+    size: int
+    step: int = 1
+    before: int = 0
+    after: int = 0
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor: its type, axes, the order of its axes in memory, and what data fill it."""
+
+    name: str
+    dtype: DType
+    axes: tuple[Axis, ...]
+    order: tuple[int, ...]
+    seed: int
+    wild: bool = False  # infinities, NaN, subnormals and extreme sizes among the data
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(axis.size for axis in self.axes)
+
+
+@dataclass(frozen=True)
+class ViewSpec:
+    """A ``p.read`` or ``p.write`` of a tensor."""
+
+    name: str
+    tensor: str
+    block: tuple[int, ...]
+    pad: float | int | bool | None = None
+    write: bool = False
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        return (1, self.block[0]) if len(self.block) == 1 else (self.block[0], self.block[1])
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A Python number where an operand is due."""
+
+    value: float | int
+
+
+Arg = str | Literal
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation: the names it binds, what it takes and an attribute; loops and branches have regions."""
+
+    name: str
+    results: tuple[str, ...]
+    types: tuple[Type, ...]
+    args: tuple[Arg, ...]
+    attr: object = None
+    regions: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """A region: what it is given, its operations, what it gives back."""
+
+    params: tuple[str, ...] = ()
+    ops: tuple[Op, ...] = ()
+    gives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A whole random program."""
+
+    seed: int
+    grid: tuple[int, ...]
+    tensors: tuple[TensorSpec, ...]
+    views: tuple[ViewSpec, ...]
+    body: Block = field(default_factory=Block)
+
+    def view(self, name: str) -> ViewSpec:
+        return next(view for view in self.views if view.name == name)
+
+    def tensor(self, name: str) -> TensorSpec:
+        return next(tensor for tensor in self.tensors if tensor.name == name)
+
+
+def prune(program: Program) -> Program:
+    """Without operations, views and tensors that no store needs."""
+    body = _prune(program.body)
+    used = _views(body)
+    views = tuple(view for view in program.views if view.name in used)
+    tensors = {view.tensor for view in views}
+    return Program(
+        program.seed,
+        program.grid,
+        tuple(tensor for tensor in program.tensors if tensor.name in tensors),
+        views,
+        body,
+    )
+
+
+def _prune(block: Block) -> Block:
+    live = set(block.gives)
+    kept: list[Op] = []
+    for op in reversed(block.ops):
+        regions = tuple(_prune(region) for region in op.regions)
+        stores = op.name == "put" or any(has_puts(region) for region in regions)
+        if not stores and not live.intersection(op.results):
+            continue
+        op = Op(op.name, op.results, op.types, op.args, op.attr, regions)
+        kept.append(op)
+        live.update(arg for arg in op.args if isinstance(arg, str))
+        for region in regions:
+            live.update(names(region))
+    return Block(block.params, tuple(reversed(kept)), block.gives)
+
+
+def has_puts(block: Block) -> bool:
+    return any(op.name == "put" or any(has_puts(region) for region in op.regions) for op in block.ops)
+
+
+def names(block: Block) -> set[str]:
+    """Every name that a region mentions."""
+    found = set(block.gives)
+    for op in block.ops:
+        found.update(arg for arg in op.args if isinstance(arg, str))
+        for region in op.regions:
+            found |= names(region)
+    return found
+
+
+def _views(block: Block) -> set[str]:
+    found = set()
+    for op in block.ops:
+        if op.name in ("read", "put"):
+            found.add(op.attr[0])
+        if op.name in ("dim", "blocks"):
+            found.add(op.attr[0])
+        for region in op.regions:
+            found |= _views(region)
+    return found
+
+
+def count_ops(block: Block) -> int:
+    return sum(1 + sum(count_ops(region) for region in op.regions) for op in block.ops)

@@ -1,0 +1,330 @@
+"""Each operation of the language on intervals: what a device may give, from NumPy in float64."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from intervals import (
+    UNIT,
+    Value,
+    common,
+    corners,
+    count,
+    floats,
+    fma,
+    hull,
+    integer_sum,
+    integers,
+    key,
+    lift,
+    mask,
+    same,
+    unkey,
+    where,
+)
+
+from gizml_tile.dtypes import BF16, FP8, I32, MASK
+
+GELU_LOWEST = -0.7524  # where both forms of gelu stop falling; the least value is above -0.171
+
+
+def gelu(x):
+    return x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def gelu_erf(x):
+    erfc = np.vectorize(math.erfc, otypes=[np.float64])
+    return 0.5 * x * erfc(-x / math.sqrt(2))
+
+
+def sigmoid(x):
+    return np.where(x < 0, np.exp(np.minimum(x, 0)), 1) / (1 + np.exp(-np.abs(x)))
+
+
+# name: the function in float64 and its error in ulp
+FUNCTIONS = {
+    "exp": (np.exp, 3),
+    "exp2": (np.exp2, 3),
+    "log": (np.log, 3),
+    "tanh": (np.tanh, 3),
+    "sigmoid": (sigmoid, 3),
+    "gelu": (gelu, 3.5),
+    "gelu_erf": (gelu_erf, 3.5),
+}
+
+
+def ulp(x):
+    """The spacing of float32 at float64 values, at least 2^-149."""
+    exponent = np.frexp(np.where(np.isfinite(x), x, 1))[1]
+    return np.ldexp(1.0, np.maximum(exponent - 24, -149))
+
+
+def function(name: str, a: Value) -> Value:
+    a = lift(a)
+    true, error = FUNCTIONS[name]
+    with np.errstate(all="ignore"):
+        ends = [np.asarray(true(end.astype(np.float64))) for end in (a.lo, a.hi)]
+        if name.startswith("gelu"):
+            # The textbook forms give NaN at infinity where the limit is meant.
+            ends = [
+                np.where(end == -np.inf, -0.0, np.where(end == np.inf, np.inf, value))
+                for end, value in zip((a.lo, a.hi), ends, strict=True)
+            ]
+        low, high = np.minimum(*ends), np.maximum(*ends)
+        if name.startswith("gelu"):
+            low = np.where((a.lo < GELU_LOWEST) & (a.hi > GELU_LOWEST), -0.171, low)
+        result = floats(low - error * ulp(low), high + error * ulp(high))
+        unknown = a.unknown | (np.isnan(low) != np.isnan(high))
+        known_nan = a.exact & np.isnan(low)
+    result = where(unknown, floats(np.full(a.shape, -np.inf), np.full(a.shape, np.inf)), result)
+    return where(known_nan, floats(np.full(a.shape, np.nan)), result)
+
+
+def add(a: Value, b: Value, negate_b: bool = False) -> Value:
+    """a + b or a - b; a product may be fused, and what is added to a matrix product joins its chain."""
+    dtype, (a, b) = common(a, b)
+    if not dtype.is_float:
+        return _integer(lambda x, y: x - y if negate_b else x + y, a, b)
+    plain = corners((lambda x, y: x - y) if negate_b else (lambda x, y: x + y), a, b)
+    choices = [plain]
+    sign_b = -1 if negate_b else 1
+    for factors, other, sign, sign_other in (
+        (a.factors, b, 1, sign_b),
+        (b.factors, a, sign_b, 1),
+    ):
+        if factors:
+            x, y, negated = factors
+            sign = -sign if negated else sign
+            choices.append(corners(lambda p, q, c, s=sign, t=sign_other: fma(s * p, q, t * c), x, y, other))
+    result = hull(*(Value(v.dtype, *np.broadcast_arrays(v.lo, v.hi)) for v in choices))
+    terms = max(a.terms, b.terms)
+    if terms:
+        with np.errstate(all="ignore"):
+            size = np.maximum(abs(a.lo), abs(a.hi)) + np.maximum(abs(b.lo), abs(b.hi))
+            slack = (terms + 2) * UNIT * size.astype(np.float64)
+            widened = floats(result.lo - slack, result.hi + slack)
+        result = where(np.isfinite(slack), widened, _nothing(result.shape))
+    return Value(result.dtype, result.lo, result.hi, None, terms)
+
+
+def _nothing(shape) -> Value:
+    return floats(np.full(shape, -np.inf), np.full(shape, np.inf))
+
+
+def _integer(operation, a: Value, b: Value) -> Value:
+    with np.errstate(all="ignore"):
+        return integers(operation(a.lo, b.lo), a.dtype, a.exact & b.exact)
+
+
+def multiply(a: Value, b: Value) -> Value:
+    dtype, (a, b) = common(a, b)
+    if not dtype.is_float:
+        return _integer(lambda x, y: x * y, a, b)
+    result = corners(lambda x, y: x * y, a, b)
+    return Value(result.dtype, result.lo, result.hi, (a.bare(), b.bare(), False))
+
+
+def divide(a: Value, b: Value) -> Value:
+    a, b = lift(a), lift(b)
+    crosses = (b.lo <= 0) & (b.hi >= 0) & ~b.exact
+    result = corners(lambda x, y: x / y, a, b)
+    return where(np.broadcast_to(crosses, result.shape), _nothing(result.shape), result)
+
+
+def negate(a: Value) -> Value:
+    a = lift(a)
+    if not a.dtype.is_float:
+        return integers(-a.lo, a.dtype, a.exact)
+    factors = a.factors and (a.factors[0], a.factors[1], not a.factors[2])
+    result = floats(-a.hi, -a.lo)
+    return Value(result.dtype, result.lo, result.hi, factors, a.terms)
+
+
+def absolute(a: Value) -> Value:
+    a = lift(a)
+    if not a.dtype.is_float:
+        return integers(np.abs(a.lo), a.dtype, a.exact)
+    result = corners(np.abs, a)
+    inside = (a.lo <= 0) & (a.hi >= 0) & ~a.exact
+    return where(inside, floats(np.zeros(a.shape), result.hi), result)
+
+
+def extreme(name: str, a: Value, b: Value) -> Value:
+    """maximum and minimum: a NaN loses, -0 is below +0."""
+    dtype, (a, b) = common(a, b)
+    choose = np.maximum if name == "maximum" else np.minimum
+    if not dtype.is_float:
+        return _integer(choose, a, b)
+
+    def pick(x, y):
+        kx, ky = key(x), key(y)
+        if name == "minimum":
+            kx, ky = (np.where(k == -(2**40), 2**40, k) for k in (kx, ky))
+        best = choose(kx, ky)
+        return unkey(np.where(best == 2**40, -(2**40), best))
+
+    return floats(pick(a.lo, b.lo), pick(a.hi, b.hi))
+
+
+def compare(name: str, a: Value, b: Value) -> Value:
+    _, (a, b) = common(a, b)
+    if name in ("gt", "ge"):
+        return compare("lt" if name == "gt" else "le", b, a)
+    if name == "ne":
+        equal = compare("eq", a, b)
+        return mask(~equal.hi, ~equal.lo)
+    if name == "lt":
+        sure, possible = a.hi < b.lo, a.lo < b.hi
+    elif name == "le":
+        sure, possible = a.hi <= b.lo, a.lo <= b.hi
+    else:
+        sure = a.exact & b.exact & (a.lo == b.lo)
+        possible = (a.lo <= b.hi) & (b.lo <= a.hi)
+    if a.dtype.is_float:
+        lost = a.unknown | b.unknown
+        sure, possible = sure & ~lost, possible | lost
+    return mask(sure, possible)
+
+
+def select(condition: Value, yes: Value, no: Value) -> Value:
+    if yes.dtype is not no.dtype:
+        _, (yes, no) = common(yes, no)
+    shape = np.broadcast_shapes(condition.shape, yes.shape, no.shape)
+    condition, yes, no = (
+        Value(v.dtype, np.broadcast_to(v.lo, shape), np.broadcast_to(v.hi, shape))
+        for v in (condition, yes, no)
+    )
+    return where(condition.exact, where(condition.lo, yes, no), hull(yes, no))
+
+
+def bitwise(name: str, a: Value, b: Value) -> Value:
+    operations = {"and_": np.bitwise_and, "or_": np.bitwise_or, "xor": np.bitwise_xor}
+    if a.dtype is MASK:
+        if name == "xor":
+            exact = a.exact & b.exact
+            return mask((a.lo ^ b.lo) & exact, (a.lo ^ b.lo) | ~exact)
+        return mask(operations[name](a.lo, b.lo), operations[name](a.hi, b.hi))
+    _, (a, b) = common(a, b)
+    return _integer(operations[name], a, b)
+
+
+def invert(a: Value) -> Value:
+    if a.dtype is MASK:
+        return mask(~a.hi, ~a.lo)
+    a = lift(a)
+    return integers(~a.lo, a.dtype, a.exact)
+
+
+def reduce(name: str, a: Value, axis: int) -> Value:
+    if a.dtype is MASK:
+        if name == "sum":
+            return count(a, axis)
+        take = np.any if name == "max" else np.all
+        return mask(take(a.lo, axis, keepdims=True), take(a.hi, axis, keepdims=True))
+    a = lift(a)
+    if a.dtype.is_float:
+        return _float_sum(a, axis) if name == "sum" else _float_extreme(name, a, axis)
+    if name == "sum":
+        return integer_sum(a, axis)
+    known = a.exact.all(axis, keepdims=True)
+    return integers(getattr(a.lo, name)(axis, keepdims=True), a.dtype, known)
+
+
+def _float_extreme(name: str, a: Value, axis: int) -> Value:
+    parts = [
+        Value(a.dtype, lo, hi)
+        for lo, hi in zip(np.moveaxis(a.lo, axis, 0), np.moveaxis(a.hi, axis, 0), strict=True)
+    ]
+    result = parts[0]
+    for part in parts[1:]:
+        result = extreme("maximum" if name == "max" else "minimum", result, part)
+    return floats(np.expand_dims(result.lo, axis), np.expand_dims(result.hi, axis))
+
+
+def _float_sum(a: Value, axis: int) -> Value:
+    wide = a.lo.astype(np.float64), a.hi.astype(np.float64)
+    with np.errstate(all="ignore"):
+        size = np.maximum(abs(wide[0]), abs(wide[1])).sum(axis, keepdims=True)
+        slack = (a.shape[axis] / 64 + 8) * UNIT * size
+        result = _ordered(wide[0].sum(axis, keepdims=True) - slack, wide[1].sum(axis, keepdims=True) + slack)
+        exact = a.exact.all(axis, keepdims=True)
+        special = wide[0].sum(axis, keepdims=True)  # infinities and NaN as IEEE addition in any order
+    result = where(size < 3e38, result, _nothing(size.shape))
+    return where(exact & ~np.isfinite(size), floats(special), result)
+
+
+def _ordered(lo, hi) -> Value:
+    """Floats whose sign of zero does not matter."""
+    value = floats(lo, hi)
+    zero = (value.lo == 0) & (value.hi == 0)
+    return Value(
+        value.dtype,
+        np.where(zero, np.float32(-0.0), value.lo),
+        np.where(zero, np.float32(0.0), value.hi),
+    )
+
+
+def dot(a: Value, b: Value) -> Value:
+    if not a.dtype.is_float:
+        known = a.exact.all(1, keepdims=True) & b.exact.all(0, keepdims=True)
+        return integers(a.lo @ b.lo, I32, known)
+    depth = a.shape[1]
+    wide = [x.astype(np.float64) for x in (a.lo, a.hi, b.lo, b.hi)]
+    finite = [np.isfinite(x) for x in wide]
+    bad = (~(finite[0] & finite[1])).any(1, keepdims=True) | (~(finite[2] & finite[3])).any(0, keepdims=True)
+    wide = [np.where(good, x, 0) for x, good in zip(wide, finite, strict=True)]
+    centre = (wide[0] + wide[1]) / 2, (wide[2] + wide[3]) / 2
+    radius = (wide[1] - wide[0]) / 2, (wide[3] - wide[2]) / 2
+    with np.errstate(all="ignore"):
+        size = (abs(centre[0]) + radius[0]) @ (abs(centre[1]) + radius[1])
+        slack = size - abs(centre[0]) @ abs(centre[1]) + (depth * UNIT * 1.001 + 1e-13) * size
+        if {a.dtype, b.dtype} <= {BF16, FP8}:
+            # The hardware's pair instruction may take and give subnormals as zeros.
+            slack = slack + 2.0**-126 * (depth + abs(wide[0]).sum(1, keepdims=True) + abs(wide[2]).sum(0))
+        slack = slack + depth * 2.0**-149
+        total = centre[0] @ centre[1]
+        result = _ordered(total - slack, total + slack)
+    result = where(bad | ~(size < 3e38), _nothing(size.shape), result)
+    return Value(result.dtype, result.lo, result.hi, None, depth)
+
+
+def floor_divide(a: Value, b: Value) -> Value:
+    _, (a, b) = common(a, b)
+    safe = np.where(b.lo == 0, 1, b.lo)
+    return _integer(lambda x, y: x // safe, a, b)
+
+
+def floor_modulo(a: Value, b: Value) -> Value:
+    _, (a, b) = common(a, b)
+    safe = np.where(b.lo == 0, 1, b.lo)
+    return _integer(lambda x, y: x % safe, a, b)
+
+
+def shift(name: str, a: Value, amount: int) -> Value:
+    a = lift(a)
+    return integers(a.lo << amount if name == "shl" else a.lo >> amount, a.dtype, a.exact)
+
+
+def monotone(name: str, a: Value) -> Value:
+    a = lift(a)
+    if name == "relu":
+        zero = floats(np.zeros((1, 1)))
+        return extreme("maximum", a, zero)
+    if name == "floor":
+        return corners(np.floor, a)
+    if name == "sqrt":
+        return corners(np.sqrt, a)
+    result = corners(lambda x: np.float32(1) / np.sqrt(x), a)
+    crosses = (a.lo <= 0) & (a.hi >= 0) & ~a.exact
+    return where(crosses, _nothing(a.shape), result)
+
+
+def accepts(value: Value, result: np.ndarray) -> np.ndarray:
+    """Where a device's result (float32, int64 or bool) is right."""
+    if value.dtype is MASK or not value.dtype.is_float:
+        return (value.lo <= result) & (result <= value.hi)
+    with np.errstate(all="ignore"):
+        inside = (value.lo <= result) & (result <= value.hi)
+    inside = np.where(value.exact, same(value.lo, result.astype(np.float32)), inside)
+    return inside | value.unknown

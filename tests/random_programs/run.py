@@ -1,0 +1,62 @@
+"""Run many random programs: ``python tests/random_programs/run.py --count 10000 [--start 0]``.
+
+Prints how many agreed with NumPy and how much of what they stored was known to the bit; for each that did
+not, a small script that shows it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from execute import Outcome, check
+from generate import generate
+from render import reproduction
+from shrink import shrink
+
+
+def report(seed: int, outcome: Outcome) -> str:
+    """What went wrong, with the smallest program found that goes wrong in the same way."""
+
+    def fails(candidate):
+        try:
+            return check(candidate).kind == outcome.kind
+        except Exception:  # simplified until it means nothing
+            return False
+
+    smaller = shrink(generate(seed), fails)
+    return (
+        f"seed {seed}: {outcome.problem}\nthe smallest: {check(smaller).problem}\n{reproduction(smaller)}\n"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("--stop-after", type=int, default=10, help="failures to report before stopping")
+    options = parser.parse_args()
+    stored = exact = unknown = done = 0
+    failures = []
+    begin = time.perf_counter()
+    for seed in range(options.start, options.start + options.count):
+        outcome = check(generate(seed))
+        done += 1
+        stored, exact, unknown = stored + outcome.stored, exact + outcome.exact, unknown + outcome.unknown
+        if outcome.problem:
+            failures.append(seed)
+            print(report(seed, outcome), flush=True)
+            if len(failures) >= options.stop_after:
+                break
+        if done % 1000 == 0:
+            print(f"{done} programs, {time.perf_counter() - begin:.0f} s", flush=True)
+    print(
+        f"{done} programs, {len(failures)} failed {failures}, {time.perf_counter() - begin:.0f} s; of "
+        f"{stored} elements stored {exact / max(stored, 1):.1%} had to agree to the bit, nothing was known of "
+        f"{unknown / max(stored, 1):.1%}"
+    )
+    raise SystemExit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()

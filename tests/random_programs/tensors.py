@@ -1,0 +1,72 @@
+"""The arrays of a random program: strange strides over a larger memory, filled from a seed."""
+
+from __future__ import annotations
+
+import numpy as np
+from intervals import Value, round_to
+from programs import TensorSpec
+
+from gizml_tile.dtypes import MASK, integer_range, to_numpy
+
+
+def build(spec: TensorSpec) -> tuple[np.ndarray, np.ndarray]:
+    """The whole memory and the tensor as a view of it."""
+    sizes = [axis.before + axis.after + _extent(axis.size, axis.step) for axis in spec.axes]
+    inner = [sizes[axis] for axis in spec.order]
+    memory = data(spec, tuple(inner))
+    return memory, view_of(memory, spec)
+
+
+def view_of(memory: np.ndarray, spec: TensorSpec) -> np.ndarray:
+    """The tensor in its memory."""
+    view = memory.transpose(np.argsort(spec.order))
+    for number, axis in enumerate(spec.axes):
+        window = view[
+            (slice(None),) * number + (slice(axis.before, axis.before + _extent(axis.size, axis.step)),)
+        ]
+        if axis.step == 0:
+            window = np.broadcast_to(window, (*view.shape[:number], axis.size, *view.shape[number + 1 :]))
+        else:
+            window = window[(slice(None),) * number + (slice(None, None, axis.step),)]
+        view = window
+    return view
+
+
+def _extent(size: int, step: int) -> int:
+    """Elements of memory under an axis."""
+    if step == 0:
+        return 1
+    return 0 if size == 0 else (size - 1) * abs(step) + 1
+
+
+def data(spec: TensorSpec, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers of the tensor's type; ``wild`` ones have every special value among them."""
+    rng = np.random.default_rng(spec.seed)
+    dtype = to_numpy(spec.dtype)
+    if spec.dtype is MASK:
+        return rng.random(shape) < 0.5
+    if spec.dtype.is_integer:
+        low, high = integer_range(spec.dtype)
+        small = rng.integers(max(low, -20), 20, shape)
+        full = rng.integers(low, high, shape, np.int64, endpoint=True)
+        return np.where(rng.random(shape) < 0.7, small, full).astype(dtype)
+    values = rng.standard_normal(shape)
+    if spec.wild:
+        special = np.array(
+            [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -3e-45, 3e38, -1e30, 65504.0, 448.0, 1e-7]
+        )
+        wild = rng.choice(special, shape)
+        values = np.where(rng.random(shape) < 0.2, wild, values)
+    with np.errstate(all="ignore"):
+        return round_to(values.astype(np.float32), spec.dtype).astype(dtype)
+
+
+def stored(array: np.ndarray, spec: TensorSpec) -> Value:
+    """An array's elements as exact values."""
+    if spec.dtype is MASK:
+        wide = array.copy()
+    elif spec.dtype.is_integer:
+        wide = array.astype(np.int64)
+    else:
+        wide = array.astype(np.float32)
+    return Value(spec.dtype, wide, wide.copy())

@@ -1,0 +1,109 @@
+"""Random programs agree with NumPy: to the bit where the language says so, else within derived bounds."""
+
+import numpy as np
+import pytest
+import reference as ref
+from execute import check
+from generate import generate
+from intervals import Value, floats, fma, integers, mask, round_integers, to
+from ml_dtypes import bfloat16
+from programs import Block, Program, count_ops, names
+from render import reproduction
+from shrink import shrink
+
+from gizml_tile.dtypes import BF16, F16, F32, I32, I64
+
+COUNT = 300
+STEP = 20
+
+
+@pytest.mark.parametrize("start", range(0, COUNT, STEP))
+def test_programs_agree(start):
+    stored = unknown = 0
+    for seed in range(start, start + STEP):
+        program = generate(seed)
+        outcome = check(program)
+        assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{reproduction(program)}"
+        stored, unknown = stored + outcome.stored, unknown + outcome.unknown
+    assert unknown < 0.5 * stored
+
+
+def test_the_programs_use_the_whole_language():
+    seen = set()
+
+    def walk(block: Block) -> None:
+        for op in block.ops:
+            seen.add(op.name)
+            for region in op.regions:
+                walk(region)
+
+    for seed in range(COUNT):
+        walk(generate(seed).body)
+    wanted = """read put id count int dim blocks k full zeros iota value neg abs exp exp2 log sqrt rsqrt
+    sigmoid tanh gelu gelu_erf relu floor to transpose sum max min add sub mul div rem floordiv floormod
+    maximum minimum and_ or_ xor not_ shl shr lt le gt ge eq ne select dot loop fold cond"""
+    assert set(wanted.split()) - seen == set()
+
+
+def test_a_wrong_result_is_found_and_shrunk():
+    """The check is able to fail: a program whose stores are taken away gives what was there before."""
+    program = next(p for p in map(generate, range(50)) if count_ops(p.body) > 20 and min(p.grid) > 0)
+
+    def fails(candidate: Program) -> bool:
+        return any(op.name == "mul" for op in candidate.body.ops)
+
+    if not fails(program):
+        program = next(p for p in map(generate, range(50)) if fails(p))
+    smaller = shrink(program, fails)
+    assert fails(smaller)
+    assert count_ops(smaller.body) < count_ops(program.body)
+    assert check(smaller).problem is None
+
+
+def test_results_outside_the_interval_are_refused():
+    value = floats([[1.0, 2.0, np.nan, -np.inf]], [[1.0, 2.5, np.nan, np.inf]])
+    assert ref.accepts(value, np.array([[1.0, 2.25, np.nan, 7.0]], np.float32)).all()
+    wrong = ref.accepts(value, np.array([[1.0000001, 2.75, 0.0, np.nan]], np.float32))
+    assert wrong.tolist() == [[False, False, False, True]]
+    assert not ref.accepts(floats([[0.0]]), np.array([[-0.0]], np.float32)).all()
+
+
+def test_the_fused_multiply_add_rounds_once():
+    rng = np.random.default_rng(1)
+    a, b, c = (rng.standard_normal(10_000).astype(np.float32) for _ in range(3))
+    c *= np.float32(2.0) ** rng.integers(-60, 20, c.shape).astype(np.float32)
+    from fractions import Fraction
+
+    for x, y, z, got in zip(a[:500], b[:500], c[:500], fma(a, b, c)[:500], strict=True):
+        exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+        low, high = sorted((np.nextafter(got, np.float32(-9e9)), np.nextafter(got, np.float32(9e9))))
+        assert abs(exact - Fraction(float(got))) <= min(
+            abs(exact - Fraction(float(low))), abs(exact - Fraction(float(high)))
+        )
+
+
+def test_integers_round_once():
+    values = np.array(
+        [2**24 + 1, 2**40 + 2**16 + 1, -(2**62) - 2**38 - 1, 2**63 - 1, 257, 65519, 65520], np.int64
+    )
+    assert round_integers(values, F32)[0] == 2**24
+    assert round_integers(values, F32)[1] == 2.0**40 + 2.0**17
+    assert round_integers(values, F16)[5] == 65504 and round_integers(values, F16)[6] == np.inf
+    assert round_integers(np.array([2**15 + 2**7 + 1]), BF16)[0] == float(bfloat16(2.0**15 + 2.0**8))
+
+
+def test_what_is_not_known_stays_unknown():
+    either = mask([[False]], [[True]])
+    picked = ref.select(either, floats([[1.0]]), floats([[3.0]]))
+    assert (picked.lo, picked.hi) == (1.0, 3.0)
+    assert not to(picked, I32).exact.all()
+    assert ref.add(integers([[2**31 - 1]], I32), integers([[1]], I32)).lo == -(2**31)
+    assert ref.add(integers([[2**31 - 1]], I32), integers([[1]], I64)).lo == 2**31
+    assert ref.divide(floats([[1.0]]), floats([[-1.0]], [[1.0]])).unknown.all()
+    assert isinstance(ref.dot(floats([[1.0, 2.0]]), floats([[3.0], [4.0]])), Value)
+
+
+def test_operations_that_no_store_needs_are_left_out():
+    body = generate(3).body
+    used = names(body)
+    assert all(op.name == "put" or used.intersection(op.results) for op in body.ops)
