@@ -111,7 +111,7 @@ class Pool:
             with contextlib.suppress(RuntimeError):
                 worker.start()
 
-    def launch(self, entry: int, args: int, arena_bytes: int) -> int:
+    def launch(self, entry: int, args: int | bytes, arena_bytes: int) -> int:
         """Run a kernel's entry on all threads: its status, or BUSY where another launch is running."""
         if not self.native.futex and self._workers:
             with self._wake_condition:
@@ -178,7 +178,7 @@ class Pool:
                 seen = self._wakes
 
 
-def launch(entry: int, args: int, arena_bytes: int) -> None:
+def launch(entry: int, args: int | bytes, arena_bytes: int) -> None:
     """Run a kernel's entry; beside a launch that is running it runs in this thread alone.
 
     Raises TileError where there is not enough memory.
