@@ -1,0 +1,43 @@
+"""GPU and CPU kernels as ordinary Python over tiles: see ``tile.kernel`` and ``tile.run``."""
+
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, DType
+from gizml_tile.errors import TileError
+from gizml_tile.grids import cdiv
+from gizml_tile.index import Index
+from gizml_tile.kernel import function, kernel
+from gizml_tile.program import Program
+from gizml_tile.running import explain, ir, run, simulate, source
+from gizml_tile.tile import Tile
+from gizml_tile.tune import tune
+from gizml_tile.unrolling import unroll
+from gizml_tile.views import In, Out
+
+__all__ = [
+    "BF16",
+    "F16",
+    "F32",
+    "FP8",
+    "I8",
+    "I16",
+    "I32",
+    "I64",
+    "MASK",
+    "U8",
+    "DType",
+    "In",
+    "Index",
+    "Out",
+    "Program",
+    "Tile",
+    "TileError",
+    "cdiv",
+    "explain",
+    "function",
+    "ir",
+    "kernel",
+    "run",
+    "simulate",
+    "source",
+    "tune",
+    "unroll",
+]

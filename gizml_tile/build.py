@@ -1,0 +1,101 @@
+"""From a tile program to code that runs it, and back from the disk without tracing or compiling again."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gizml_tile.grids import Grid
+from gizml_tile.launch import Layout
+from gizml_tile.nodes import TileProgram
+from gizml_tile.runtime import compiler, disk_cache
+from gizml_tile.runtime.host import Host, host
+from gizml_tile.runtime.tensors import TensorInfo
+
+if TYPE_CHECKING:
+    from gizml_tile.lowering.emit.cpu import CpuArtifact
+
+Executable = Callable[[Sequence[TensorInfo], Sequence[int | float], Grid], None]
+
+
+def simplified(program: TileProgram, layout: Layout) -> TileProgram:
+    """The program after the passes that all devices share."""
+    from gizml_tile.lowering.tile_passes.pipeline import simplify
+
+    return simplify(program, may_alias=layout.may_alias)
+
+
+def source(program: TileProgram, layout: Layout) -> str:
+    """The LLVM IR of a program for this computer's CPU."""
+    return _emit(simplified(program, layout), layout, host()).text
+
+
+def explain(program: TileProgram, layout: Layout) -> str:
+    """How the CPU's code for a program is laid out, and why."""
+    from gizml_tile.lowering.emit import cpu
+
+    return cpu.explain(simplified(program, layout), host())
+
+
+def executable(program: Callable[[], TileProgram], layout: Layout, digest: str) -> Executable:
+    """Code for a layout of the program that ``digest`` stands for: from the disk, else compiled.
+
+    ``program`` is called only where there is none on disk.
+    """
+    from gizml_tile.runtime import cpu
+
+    machine = host()
+    key = f"code {digest} {layout} {machine.key} {versions()}"
+    entry = disk_cache.get(key)
+    if entry is None:
+        artifact = _emit(simplified(program(), layout), layout, machine)
+        code = compiler.compile_text(artifact.text, machine)
+        entry = disk_cache.Entry(cpu.describe_artifact(artifact), code)
+        disk_cache.put(key, entry)
+    return cpu.load(entry.metadata, entry.data)
+
+
+def _emit(program: TileProgram, layout: Layout, machine: Host) -> CpuArtifact:
+    from gizml_tile.lowering.emit.cpu import CpuSignature, emit
+
+    signature = CpuSignature(layout.strides, layout.grid_rank, layout.may_alias)
+    return emit(program, signature, machine)
+
+
+def stored_trace(digest: str) -> dict[str, Any] | None:
+    """What `store_trace` kept for a trace."""
+    entry = disk_cache.get(f"trace {digest} {versions()}")
+    return None if entry is None else entry.metadata
+
+
+def store_trace(digest: str, facts: dict[str, Any]) -> None:
+    """Keep the facts of a trace that a launch needs, so that the next process does not trace."""
+    disk_cache.put(f"trace {digest} {versions()}", disk_cache.Entry(facts, b""))
+
+
+def digest_of(text: str) -> str:
+    """A short name for a text, equal in every process."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@lru_cache
+def versions() -> str:
+    """Everything beside program, layout and CPU that compiled code depends on."""
+    python = f"{sys.implementation.cache_tag} {sys.hexversion:x}"
+    return f"{python} numpy {np.__version__} {_llvmlite()} {disk_cache.package_fingerprint()}"
+
+
+def _llvmlite() -> str:
+    """llvmlite's version, read from its file: importing it takes longer than a launch from the disk."""
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is None or spec.origin is None:
+        return ""
+    file = Path(spec.origin).with_name("_version.py")
+    return digest_of(file.read_text())[:16] if file.exists() else ""

@@ -1,0 +1,95 @@
+"""Grids: how many programs a launch has along each of up to three axes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from gizml_tile.errors import TileError, here
+
+Grid = tuple[int, ...]
+GridSpec = int | tuple[int, ...] | list[int] | Callable[..., Any]
+
+
+def cdiv(a: int, b: int) -> int:
+    """How many blocks of ``b`` cover ``a``: a / b rounded up, for a launch's grid."""
+    return -(-a // b)
+
+
+def as_grid(value: object, what: str = "the grid") -> Grid:
+    """A grid as one to three sizes. Raises TileError at the call's line for anything else."""
+    sizes = list(value) if isinstance(value, tuple | list) else [value]
+    if not 1 <= len(sizes) <= 3:
+        raise TileError(f"{what} has {len(sizes)} sizes {tuple(sizes)}; a grid has 1 to 3", here())
+    result: list[int] = []
+    for size in sizes:
+        if isinstance(size, bool | np.bool_) or not isinstance(size, int | np.integer):
+            raise TileError(
+                f"{what} holds {size!r} of type {type(size).__name__}; a grid is an int or 1 to 3 ints"
+                f"{_hint(size)}",
+                here(),
+            )
+        if size < 0:
+            raise TileError(f"{what} {tuple(sizes)} has a negative size", here())
+        if size >= 2**31:
+            raise TileError(f"{what} {tuple(sizes)} has a size of 2^31 programs or more", here())
+        result.append(int(size))
+    return tuple(result)
+
+
+def _hint(size: object) -> str:
+    if isinstance(size, float):
+        return "; divide with tile.cdiv or //"
+    return ""
+
+
+def resolve(spec: object, kernel: str, arguments: Mapping[str, object]) -> Grid:
+    """The grid of a launch: ``spec`` itself, or what it gives when called with the arguments it names."""
+    if spec is None:
+        raise TileError(
+            f"{kernel} has no grid; write it in the decorator, @tile.kernel(grid=lambda x, **_: ...), or in "
+            f"the call, {kernel}[grid](...)",
+            here(),
+        )
+    if not callable(spec):
+        return as_grid(spec, f"the grid of {kernel}")
+    named, required = _parameters(spec)
+    for name in required:
+        if name not in arguments:
+            raise TileError(
+                f"the grid function of {kernel} asks for {name!r}, which the kernel does not have; it has "
+                f"{', '.join(arguments) or 'no parameters'}",
+                here(),
+            )
+    if named is not None:
+        arguments = {name: arguments[name] for name in named if name in arguments}
+    return as_grid(spec(**arguments), f"the grid of {kernel}")
+
+
+def _parameters(function: Callable[..., object]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """The parameters that a grid function names (None if it takes all), and those it cannot do without."""
+    if isinstance(function, FunctionType):
+        # What inspect.signature would say, at a tenth of its cost: this stands in every launch.
+        code = function.__code__
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        positional = names[: code.co_argcount]
+        without = positional[: len(positional) - len(function.__defaults__ or ())]
+        keyword = [
+            name
+            for name in names[code.co_argcount :]
+            if name not in (function.__kwdefaults__ or {})
+        ]
+        return None if code.co_flags & inspect.CO_VARKEYWORDS else names, (*without, *keyword)
+    parameters = inspect.signature(function).parameters.values()
+    named = [
+        each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    ]
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    return (
+        None if takes_all else tuple(each.name for each in named),
+        tuple(each.name for each in named if each.default is each.empty),
+    )

@@ -1,0 +1,319 @@
+"""The decorators: a function written over tiles becomes a kernel that launches, or a helper of kernels."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from types import MethodType
+from typing import Any, TypeVar, overload
+
+from gizml_tile import frontend, looking
+from gizml_tile.arguments import ScalarArgument, TensorArgument
+from gizml_tile.captures import freeze, read
+from gizml_tile.configs import Configurations, label
+from gizml_tile.dtypes import F32, I64
+from gizml_tile.errors import TileError, here
+from gizml_tile.grids import GridSpec, resolve
+from gizml_tile.launch import CacheInfo, Traces, lock
+from gizml_tile.program import Program
+from gizml_tile.runtime.tensors import describe
+from gizml_tile.signature import Arguments, Leaf, Values, signature_of
+from gizml_tile.specialise import Request, launch
+from gizml_tile.tracing import active
+from gizml_tile.tune import OPTIONS, Candidate, choose
+
+_OPTIONS = ("stream", *OPTIONS)
+_NUMBERS = {"int": I64, "float": F32}
+
+
+class _Written:
+    """A function of the person's, with the source it had when it was decorated, rewritten on first use."""
+
+    __name__: str
+    __qualname__: str
+    __wrapped__: Callable[..., Any]
+
+    def __init__(self, function: Callable[..., Any], kind: str, depth: int) -> None:
+        # A static method's function stands behind it.
+        function = getattr(function, "__func__", function)
+        self._kind = kind
+        self._source = frontend.capture(function, depth + 1)
+        wrapper: Any = self
+        functools.update_wrapper(wrapper, function)
+
+    @functools.cached_property
+    def _rewritten(self) -> Any:
+        with lock():
+            return frontend.rewrite(self._source, self._kind)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
+
+    def __repr__(self) -> str:
+        return f"<{self._kind} {self.__name__}>"
+
+    def preview(self, diff: bool = False) -> str:
+        """The explicit program that the function is rewritten to, or what that changes in the source."""
+        return looking.preview(self._rewritten, diff=diff)
+
+
+class Function(_Written):
+    """A helper that kernels call: rewritten as they are, and traced where it is called."""
+
+    def __init__(self, function: Callable[..., Any], depth: int) -> None:
+        super().__init__(function, "function", depth + 1)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Call the helper: in a kernel the rewritten one, elsewhere the function as it was written."""
+        if active() is None:
+            return self.__wrapped__(*args, **named)
+        return self._rewritten.function(*args, **named)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+
+class Kernel(_Written):
+    """A function over tiles that is launched by calling it."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        grid: GridSpec | None,
+        configs: Iterable[object] | None,
+        measure: bool,
+        depth: int,
+    ) -> None:
+        super().__init__(function, "kernel", depth + 1)
+        self._name: str = self.__name__
+        self._signature = signature_of(self.__wrapped__, here())
+        self._grid = grid
+        self._traces = Traces()
+        self._configs = (
+            None if configs is None else Configurations(configs, self._signature, here())
+        )
+        self._measure = measure
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Launch on the decorator's grid; the written tensors in the order of the ``write`` calls."""
+        return self._launch(self._grid, args, named)
+
+    def __getitem__(self, grid: GridSpec) -> Gridded:
+        """The kernel with another grid: an int, up to three ints, or a function of the arguments."""
+        return Gridded(self, grid)
+
+    def cache_info(self) -> CacheInfo:
+        """How often launches found their compiled code in memory, how often not, and how much is kept."""
+        return self._traces.info()
+
+    def best(self, *args: Any, **named: Any) -> Mapping[str, object]:
+        """The configuration that a launch with these arguments uses. Raises TileError without configs."""
+        return Gridded(self, self._grid).best(*args, **named)
+
+    def ir(self, *args: Any, **named: Any) -> str:
+        """The tile IR for these arguments as text, one node a line; nothing is launched.
+
+        ``kind``, ``arch`` and ``warps`` choose the device; ``storage`` replaces the tensors' storage
+        types, one for each ``read`` or ``write`` call in order.
+        """
+        return Gridded(self, self._grid).ir(*args, **named)
+
+    def source(self, *args: Any, **named: Any) -> str:
+        """The code that a launch with these arguments runs; takes what ``ir`` takes."""
+        return Gridded(self, self._grid).source(*args, **named)
+
+    def explain(self, *args: Any, **named: Any) -> str:
+        """The plan for these arguments with its reasons; takes what ``ir`` takes."""
+        return Gridded(self, self._grid).explain(*args, **named)
+
+    def simulate(self, *args: Any, **named: Any) -> Any:
+        """Run these arguments on a simulated device; takes what ``ir`` takes."""
+        return Gridded(self, self._grid).simulate(*args, **named)
+
+    def _launch(self, grid: GridSpec | None, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        self._refuse_inside()
+        if self._configs is not None:
+            named = {**named, **self._chosen(grid, args, named, self._measure)}
+        return launch(self._traces, self._request(grid, args, named))
+
+    def _chosen(
+        self, grid: GridSpec | None, args: tuple[Any, ...], named: Mapping[str, Any], measure: bool
+    ) -> Mapping[str, object]:
+        """The configuration to launch with."""
+        assert self._configs is not None
+        agreeing = self._configs.agreeing(named)
+        candidates = [
+            Candidate(label(config), self._request(grid, args, {**named, **config}))
+            for config in agreeing
+        ]
+        return agreeing[choose(self._traces, candidates, measure)]
+
+    def _refuse_inside(self) -> None:
+        tracing = active()
+        if tracing is not None:
+            raise TileError(
+                f"kernel {self._name} is called while {tracing.name} is traced; a kernel is launched from "
+                "outside: write what kernels share as a @tile.function",
+                here(),
+            )
+
+    def _bind(
+        self, args: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[Arguments, dict[str, Any]]:
+        options = {name: named[name] for name in _OPTIONS if named.get(name) is not None}
+        if options or any(name in named for name in _OPTIONS):
+            named = {name: value for name, value in named.items() if name not in _OPTIONS}
+        if "stream" in options:
+            raise TileError(f"{self._name}(): stream is for tensors on a GPU; leave it out", here())
+        return self._signature.bind(args, named), options
+
+    def _request(
+        self, spec: GridSpec | None, args: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> Request:
+        arguments, options = self._bind(args, named)
+        grid = resolve(spec, self._name, arguments.named())
+        values = arguments.split()
+        infos = {
+            number: describe(leaf, f"argument {values.names[number]!r} of {self._name}")
+            for number, leaf in enumerate(values.leaves)
+            if values.kinds[number] == "tensor"
+        }
+        types = tuple(
+            (infos[number].dtype, len(infos[number].shape)) if kind == "tensor" else kind
+            for number, kind in enumerate(values.kinds)
+        )
+        reading = read(self.__wrapped__)
+        key = (
+            types,
+            tuple(map(_frame_key, values.frame)),
+            freeze(tuple(arguments.constants.items())),
+            freeze(tuple(options.items())),
+            len(grid),
+            reading.key,
+        )
+        body = functools.partial(self._body, values, arguments.constants, options, types)
+        return Request(self._name, body, key, reading, grid, values.names, values.leaves, infos)
+
+    def _body(
+        self,
+        values: Values,
+        constants: Mapping[str, object],
+        options: Mapping[str, Any],
+        types: tuple[Any, ...],
+        p: Program,
+    ) -> object:
+        """The rewritten function on stand-ins for the arguments: what a trace records."""
+        for option, value in options.items():
+            getattr(p, option)(value)
+        stand_ins: list[Any] = []
+        for number, (name, kind) in enumerate(zip(values.names, types, strict=True)):
+            if isinstance(kind, tuple):
+                dtype, rank = kind
+                stand_ins.append(TensorArgument(name, dtype, rank, number))
+            else:
+                stand_ins.append(p.arg(ScalarArgument(name, _NUMBERS[kind], number)))
+        frame = [_fill(item, stand_ins) for item in values.frame]
+        return self._rewritten.function(p, *frame, **constants)
+
+
+class Gridded:
+    """A kernel with a grid: what ``kernel[grid]`` gives."""
+
+    __slots__ = ("_grid", "_kernel")
+
+    def __init__(self, kernel: Kernel, grid: GridSpec | None) -> None:
+        self._kernel = kernel
+        self._grid = grid
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Launch on this grid; the written tensors in the order of the ``write`` calls."""
+        return self._kernel._launch(self._grid, args, named)
+
+    def __repr__(self) -> str:
+        return f"<{self._kernel!r} on {self._grid!r}>"
+
+    def best(self, *args: Any, **named: Any) -> Mapping[str, object]:
+        """The configuration that a launch with these arguments uses. Raises TileError without configs."""
+        kernel = self._kernel
+        if kernel._configs is None:
+            raise TileError(
+                f"{kernel._name} has no configurations: @tile.kernel(configs=[...])", here()
+            )
+        return dict(kernel._chosen(self._grid, args, named, kernel._measure))
+
+    def ir(self, *args: Any, **named: Any) -> str:
+        """`Kernel.ir` on this grid."""
+        return str(self._look(looking.ir, args, named))
+
+    def source(self, *args: Any, **named: Any) -> str:
+        """`Kernel.source` on this grid."""
+        return str(self._look(looking.source, args, named))
+
+    def explain(self, *args: Any, **named: Any) -> str:
+        """`Kernel.explain` on this grid."""
+        return str(self._look(looking.explain, args, named))
+
+    def simulate(self, *args: Any, **named: Any) -> Any:
+        """`Kernel.simulate` on this grid."""
+        return self._look(looking.simulate, args, named)
+
+    def _look(self, look: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        kernel = self._kernel
+        kernel._refuse_inside()
+        asked = {name: named.pop(name) for name in ("kind", "arch", "storage") if name in named}
+        if kernel._configs is not None:
+            named |= kernel._chosen(self._grid, args, named, False)
+        return look(kernel._request(self._grid, args, named), **asked)
+
+
+def _fill(item: object, stand_ins: list[Any]) -> object:
+    """A frame's value with the stand-ins in the places of its leaves."""
+    if isinstance(item, Leaf):
+        return stand_ins[item.number]
+    if isinstance(item, tuple):
+        parts: list[Any] = [_fill(part, stand_ins) for part in item]
+        return type(item)(*parts) if hasattr(item, "_fields") else tuple(parts)
+    if isinstance(item, list):
+        return [_fill(part, stand_ins) for part in item]
+    return item
+
+
+def _frame_key(item: object) -> Hashable:
+    if isinstance(item, Leaf):
+        return "leaf", item.number
+    if isinstance(item, tuple | list):
+        return type(item), *map(_frame_key, item)
+    return freeze(item)
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@overload
+def kernel(function: Callable[..., Any], /) -> Kernel: ...
+@overload
+def kernel(
+    *, grid: GridSpec | None = None, configs: Iterable[object] | None = None, measure: bool = False
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    grid: GridSpec | None = None,
+    configs: Iterable[object] | None = None,
+    measure: bool = False,
+) -> Any:
+    """Make a function a kernel: its first parameter is the program, keyword-only ones are constants.
+
+    ``grid`` is how many programs a launch has: an int, up to three ints, or a function of the arguments
+    called by keyword. ``configs`` are mappings or records of constants to choose from: on the CPU the
+    first unless ``measure`` or GIZML_TILE_TUNE=1 asks for the fastest.
+    """
+    if function is not None:
+        return Kernel(function, grid, configs, measure, 1)
+    return lambda decorated: Kernel(decorated, grid, configs, measure, 1)
+
+
+def function(function: Callable[..., Any], /) -> Function:
+    """Make a function a helper that kernels call: rewritten as they are, traced where it is called."""
+    return Function(function, 1)

@@ -1,0 +1,115 @@
+"""The explicit API's launches: ``tile.run`` and its companions on a body that closes over its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gizml_tile import looking
+from gizml_tile.captures import read
+from gizml_tile.errors import TileError, here
+from gizml_tile.grids import as_grid
+from gizml_tile.launch import Traces
+from gizml_tile.program import Program
+from gizml_tile.specialise import Request, launch
+from gizml_tile.tracing import active
+
+Body = Callable[[Program], object]
+
+_traces = Traces()
+
+
+def run(grid: Any, body: Body, *, stream: object = None) -> tuple[Any, ...]:
+    """Run ``body(p)`` once for each point of a grid of one to three sizes, axis 0 fastest.
+
+    The body closes over its tensors and is traced once for each kind of them; results are written in
+    place. Returns the tensors of the body's ``write`` calls, in their order.
+    """
+    if stream is not None:
+        raise TileError("stream is for tensors on a GPU; leave it out", here())
+    return launch(_traces, request(grid, body))
+
+
+def ir(
+    grid: Any,
+    body: Body,
+    *,
+    storage: Sequence[object] = (),
+    kind: str | None = None,
+    arch: str | None = None,
+    warps: int = 0,
+) -> str:
+    """The tile IR of a body as text, one node a line; nothing is launched.
+
+    ``storage`` replaces the tensors' storage types, one for each ``read`` or ``write`` call in order;
+    ``kind`` and ``arch`` choose the device, by default the tensors' own.
+    """
+    return looking.ir(request(grid, body, warps), kind, arch, storage)
+
+
+def source(
+    grid: Any,
+    body: Body,
+    *,
+    storage: Sequence[object] = (),
+    kind: str | None = None,
+    arch: str | None = None,
+    warps: int = 0,
+) -> str:
+    """The code that a launch of a body runs (LLVM IR for ``"cpu"``); takes what ``ir`` takes."""
+    return looking.source(request(grid, body, warps), kind, arch, storage)
+
+
+def explain(
+    grid: Any,
+    body: Body,
+    *,
+    storage: Sequence[object] = (),
+    kind: str | None = None,
+    arch: str | None = None,
+    warps: int = 0,
+) -> str:
+    """The plan for a body with its reasons; takes what ``ir`` takes."""
+    return looking.explain(request(grid, body, warps), kind, arch, storage)
+
+
+def simulate(
+    grid: Any,
+    body: Body,
+    *,
+    storage: Sequence[object] = (),
+    kind: str | None = None,
+    arch: str | None = None,
+    warps: int = 0,
+) -> Any:
+    """Run a body on a simulated device; takes what ``ir`` takes."""
+    return looking.simulate(request(grid, body, warps), kind, arch, storage)
+
+
+def request(grid: Any, body: Body, warps: int = 0) -> Request:
+    """A launch of a body, described. Raises TileError at the call's line where it cannot be one."""
+    tracing = active()
+    if tracing is not None:
+        raise TileError(
+            f"a launch inside a program: {tracing.name} is being traced; launch after it",
+            here(),
+        )
+    if not callable(body):
+        raise TileError(
+            f"the body is a function of the program, found {type(body).__name__}", here()
+        )
+    sizes = as_grid(grid)
+    reading = read(body)
+    name = getattr(body, "__name__", type(body).__name__)
+    if name == "<lambda>":
+        name = "body"
+    traced = body if not warps else _with_warps(body, warps)
+    return Request(name, traced, (len(sizes), warps, reading.key), reading, sizes)
+
+
+def _with_warps(body: Body, warps: int) -> Body:
+    def traced(p: Program) -> object:
+        p.warps(warps)
+        return body(p)
+
+    return traced

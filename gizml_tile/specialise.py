@@ -1,0 +1,207 @@
+"""From a call to a launch: find or make the trace, find or make its code, put the arguments in place."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gizml_tile import build
+from gizml_tile.arguments import ScalarArgument, TensorArgument
+from gizml_tile.captures import Reading, portable
+from gizml_tile.grids import Grid
+from gizml_tile.launch import (
+    Layout,
+    Source,
+    Traces,
+    Variant,
+    check,
+    is_empty,
+    layout,
+    lock,
+    tables,
+)
+from gizml_tile.program import Program, Traced, trace
+from gizml_tile.runtime.tensors import TensorInfo, describe
+from gizml_tile.text import text
+
+
+@dataclass(slots=True)
+class Request:
+    """A launch that is being prepared: what the body is, what it was given and what it captured.
+
+    ``key`` is everything that a trace rests on; ``leaves`` are the arguments' tensors and numbers, and
+    ``infos`` describes the tensors among them.
+    """
+
+    name: str
+    body: Callable[[Program], object]
+    key: Hashable
+    reading: Reading
+    grid: Grid
+    names: Sequence[str] = ()
+    leaves: Sequence[Any] = ()
+    infos: dict[int, TensorInfo] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A request with its trace: the tensors and numbers in the order of the program's own."""
+
+    variant: Variant
+    objects: list[object]
+    infos: list[TensorInfo]
+    names: list[str]
+    scalars: list[int | float]
+    grid: Grid
+
+    def results(self) -> tuple[object, ...]:
+        """What a launch returns: the tensor of each ``write`` call, as it was passed."""
+        return tuple(self.objects[number] for number in self.variant.writes)
+
+
+def launch(traces: Traces, request: Request) -> tuple[object, ...]:
+    """Check and run a launch; the written tensors in the order of the ``write`` calls."""
+    prepared = prepare(traces, request)
+    variant = prepared.variant
+    check(request.name, prepared.names, prepared.infos, variant.written)
+    if is_empty(prepared.infos, variant.written, request.grid):
+        return prepared.results()
+    executable = code(
+        traces, request, prepared, layout(prepared.infos, variant.written, request.grid)
+    )
+    executable(prepared.infos, prepared.scalars, request.grid)
+    return prepared.results()
+
+
+def prepare(traces: Traces, request: Request) -> Prepared:
+    """The trace that a request may use, made where there is none, with everything in its place."""
+    variant = traces.find(request.key, request.reading)
+    if variant is None:
+        with lock():
+            variant = traces.find(request.key, request.reading)
+            if variant is None:
+                variant = _stored(traces, request) or _traced(traces, request)
+    return placed(variant, request)
+
+
+def code(
+    traces: Traces, request: Request, prepared: Prepared, wanted: Layout
+) -> Callable[..., None]:
+    """The code of a trace for a layout, compiled where there is none."""
+    variant = prepared.variant
+    built = variant.built.get(wanted)
+    if built is not None:
+        traces.hits += 1
+        return built
+    with lock():
+        if wanted not in variant.built:
+            traces.misses += 1
+            variant.built[wanted] = build.executable(variant.program, wanted, variant.digest)
+        return variant.built[wanted]
+
+
+def _stored(traces: Traces, request: Request) -> Variant | None:
+    """The trace of an earlier process, which is run again only if its code is needed and not kept."""
+    digest = _digest(request)
+    facts = None if digest is None else build.stored_trace(digest)
+    if digest is None or facts is None:
+        return None
+    variant = Variant(
+        request.name,
+        tuple(Source(*source) for source in facts["tensors"]),
+        tuple(Source(*value) if isinstance(value, list) else value for value in facts["scalars"]),
+        tuple(facts["writes"]),
+        functools.cache(lambda: _trace(request).program),
+        digest,
+    )
+    traces.keep(request.key, variant)
+    return variant
+
+
+def _traced(traces: Traces, request: Request) -> Variant:
+    traced = _trace(request)
+    variant = variant_of(request, traced)
+    sources = [source for source in variant.tensors if isinstance(source, Source)]
+    if len(sources) < len(variant.tensors):
+        return variant
+    captured = {source.number for source in sources if source.captured}
+    written = {sources[number].number for number in variant.writes if sources[number].captured}
+    found = tables(request.reading, frozenset(written), frozenset(captured))
+    if found is None:
+        return variant
+    variant.tables = found
+    digest = None if found else _digest(request)
+    if digest:
+        variant.digest = digest
+        facts = {
+            "tensors": [[each.captured, each.number] for each in sources],
+            "scalars": [
+                [each.captured, each.number] if isinstance(each, Source) else each
+                for each in variant.scalars
+            ],
+            "writes": variant.writes,
+        }
+        build.store_trace(digest, facts)
+    traces.keep(request.key, variant)
+    return variant
+
+
+def _trace(request: Request) -> Traced:
+    return trace(request.name, request.body, grid_rank=len(request.grid))
+
+
+def _digest(request: Request) -> str | None:
+    """What the trace is called on disk; None where its key rests on something without a name."""
+    digest = None if request.reading.whole else portable(request.key)
+    return None if digest is None else digest.hex()
+
+
+def variant_of(request: Request, traced: Traced) -> Variant:
+    """A trace with the source of each of its tensors and numbers."""
+    sources: list[Any] = []
+    for tensor in traced.tensors:
+        if isinstance(tensor, TensorArgument):
+            sources.append(Source(False, tensor.number))
+            continue
+        number = request.reading.number_of(describe(tensor))
+        sources.append(tensor if number is None else Source(True, number))
+    scalars = tuple(
+        Source(False, value.number) if isinstance(value, ScalarArgument) else value
+        for value in traced.scalars
+    )
+    program = traced.program
+    return Variant(
+        request.name,
+        tuple(sources),
+        scalars,
+        traced.writes,
+        lambda: program,
+        build.digest_of(text(program)),
+    )
+
+
+def placed(variant: Variant, request: Request) -> Prepared:
+    """A trace with the launch's tensors and numbers in their places."""
+    objects: list[object] = []
+    infos: list[TensorInfo] = []
+    names: list[str] = []
+    for source in variant.tensors:
+        if not isinstance(source, Source):
+            objects.append(source)
+            infos.append(describe(source))
+            names.append("a tensor")
+        elif source.captured:
+            objects.append(request.reading.tensors[source.number])
+            infos.append(request.reading.infos[source.number])
+            names.append("a captured tensor")
+        else:
+            objects.append(request.leaves[source.number])
+            infos.append(request.infos[source.number])
+            names.append(f"argument {request.names[source.number]!r}")
+    scalars = [
+        request.leaves[value.number] if isinstance(value, Source) else value
+        for value in variant.scalars
+    ]
+    return Prepared(variant, objects, infos, names, scalars, request.grid)
