@@ -29,6 +29,8 @@ _HUGE_PAGE = 2 << 20
 # From this size on an arena in small pages costs more in address translation than it saves in memory.
 _HUGE_ARENA_BYTES = 256 << 10
 _STOP_SECONDS = 5.0
+# Words of the pool that only this side writes; pool_code.py has them all.
+_LOCK, _TICKET, _EPOCH, _STOP, _SPIN_TURNS = 56, 64, 192, 200, 208
 
 _Address = ctypes.c_void_p
 _Word = ctypes.c_int64
@@ -93,23 +95,60 @@ class Pool:
         self._arenas: Any = None
         self._wakes = 0
         self._wake_condition = threading.Condition()
-        self._stopping = False
+        self._workers: list[threading.Thread] = []
         code = self.native.code
         self._set(0, code.address("run"))
         self._set(8, code.address("reserve"))
         self._set(16, threads)
-        self._set(208, self.native.spin_turns)
+        self._set(_SPIN_TURNS, self.native.spin_turns)
         self._allocate(_FIRST_ARENA_BYTES)
+        self.stopped = True
+        self.native.lock(self.address)
+        self.start()
+
+    def start(self) -> None:
+        """Start the threads of a new or stopped pool, and take launches."""
+        self._set(_STOP, 0)
+        self.stopped = False
         self._workers = [
             threading.Thread(
                 target=self._work, args=(number,), name=f"gizml_tile {number}", daemon=True
             )
-            for number in range(1, threads)
+            for number in range(1, self.threads)
         ]
         for worker in self._workers:
             # A system out of threads gives fewer; the caller does what they would have done.
             with contextlib.suppress(RuntimeError):
                 worker.start()
+        self.native.unlock(self.address)
+
+    def stop(self, wait: bool = True) -> None:
+        """End the threads; launches find the pool busy until `start`.
+
+        A launch that is running is waited for, or keeps the pool as it is where ``wait`` is false.
+        """
+        while not self.stopped and not self.native.lock(self.address):
+            if not wait:
+                return
+            time.sleep(0)
+        if self.stopped:
+            return
+        with self._wake_condition:
+            self.stopped = True
+            self._wake_condition.notify_all()
+        self.native.stop(self.address)
+        for worker in self._workers:
+            if worker.is_alive():
+                worker.join(_STOP_SECONDS)
+
+    def abandon(self) -> None:
+        """In a forked child, which has the pool's memory and none of its threads: count as stopped."""
+        self._wake_condition = threading.Condition()
+        self._workers = []
+        self.stopped = True
+        self._set(_TICKET, 0)
+        self._set(_EPOCH, 0)
+        self._set(_LOCK, 1)
 
     def launch(self, entry: int, args: int | bytes, arena_bytes: int) -> int:
         """Run a kernel's entry on all threads: its status, or BUSY where another launch is running."""
@@ -126,33 +165,14 @@ class Pool:
     def ensure_arena(self, bytes_each: int) -> None:
         """Give every thread an arena of at least so many bytes, waiting for a launch that is running."""
         while not self.native.lock(self.address):
+            if self.stopped:
+                return
             time.sleep(0)
         try:
             if bytes_each > self.arena_bytes:
                 self._allocate(bytes_each)
         finally:
             self.native.unlock(self.address)
-
-    def busy(self) -> bool:
-        """Whether a launch is running."""
-        if self.native.lock(self.address):
-            self.native.unlock(self.address)
-            return False
-        return True
-
-    def close(self) -> None:
-        """Stop the threads, waiting for a launch that is running; later launches find the pool busy."""
-        if self._stopping:
-            return
-        while not self.native.lock(self.address):
-            time.sleep(0)
-        with self._wake_condition:
-            self._stopping = True
-            self._wake_condition.notify_all()
-        self.native.stop(self.address)
-        for worker in self._workers:
-            if worker.is_alive():
-                worker.join(_STOP_SECONDS)
 
     def _set(self, offset: int, value: int) -> None:
         ctypes.c_int64.from_address(self.address + offset).value = value
@@ -173,7 +193,7 @@ class Pool:
         while not worker(self.address, number):
             # Out of turns where the native side cannot sleep by itself.
             with self._wake_condition:
-                while self._wakes == seen and not self._stopping:
+                while self._wakes == seen and not self.stopped:
                     self._wake_condition.wait()
                 seen = self._wakes
 
@@ -185,6 +205,8 @@ def launch(entry: int, args: int | bytes, arena_bytes: int) -> None:
     """
     pool = _pool or shared_pool()
     status = pool.launch(entry, args, arena_bytes)
+    if status == BUSY and pool.stopped:
+        status = shared_pool().launch(entry, args, arena_bytes)
     if status == BUSY:
         status = _own_pool().launch(entry, args, arena_bytes)
     if status:
@@ -192,11 +214,14 @@ def launch(entry: int, args: int | bytes, arena_bytes: int) -> None:
 
 
 def shared_pool() -> Pool:
-    """The process's pool, made at the first launch."""
+    """The process's pool, made at the first launch and started again after a fork."""
     global _pool
     with _making:
         if _pool is None:
             _pool = Pool(host().threads)
+            current_address.value = _pool.address
+        elif _pool.stopped and not _exiting:
+            _pool.start()
         return _pool
 
 
@@ -209,41 +234,41 @@ def _own_pool() -> Pool:
 
 
 _pool: Pool | None = None
+# The shared pool's address for native code, 0 before there is one. A pool is never replaced: native
+# code may hold its address while the threads end and start again.
+current_address = ctypes.c_int64()
 _making = threading.Lock()
 _thread = threading.local()
+_exiting = False
 
 
-def _stop_shared() -> None:
-    global _pool
+def _at_exit() -> None:
+    global _exiting
     with _making:
-        pool, _pool = _pool, None
-    if pool is not None:
-        pool.close()
+        _exiting = True
+        if _pool is not None:
+            _pool.stop()
 
 
 def _before_fork() -> None:
     """End the threads before a fork, unless they are at work: a process without threads forks safely."""
-    global _pool
     with _making:
-        pool = _pool
-        if pool is None or pool.busy():
-            return
-        _pool = None
-    pool.close()
+        if _pool is not None:
+            _pool.stop(wait=False)
 
 
-def _forget() -> None:
-    """In a forked child, which has none of the threads: start over at the next launch."""
-    global _pool, _making, _thread
-    _pool = None
+def _after_fork_in_child() -> None:
+    global _making, _thread
     _making = threading.Lock()
     _thread = threading.local()
+    if _pool is not None:
+        _pool.abandon()
 
 
 # A worker's code is unmapped while the interpreter goes down, so the workers must have left it.
-atexit.register(_stop_shared)
+atexit.register(_at_exit)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_forget)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
 
 
 def _release(functions: Native, address: int, memory: Any) -> None:

@@ -190,10 +190,11 @@ have:
   %scratch = load ptr, ptr %scratch.p
   ret ptr %scratch
 grow:
+  ; forgotten before it is freed, since a fork may come between
   %old = load ptr, ptr %allocation.p
-  call void @free(ptr %old)
   store i64 0, ptr %capacity.p
   store ptr null, ptr %allocation.p
+  call void @free(ptr %old)
   ; whole pages of 2 MiB
   %up = add i64 %bytes, 2097151
   %size = and i64 %up, -2097152

@@ -23,7 +23,7 @@ from gizml_tile.runtime.pool_code import BUSY, pool_text
 def pool(request):
     made = Pool(4, futex=request.param == "futex")
     yield made
-    made.close()
+    made.stop()
 
 
 def arguments(array, *rest):
@@ -194,10 +194,18 @@ def test_one_thread_needs_no_workers(kernels):
     assert (counts == 7).all() and threading.active_count() == before
 
 
-def test_closing_ends_the_threads(pool):
+def test_a_pool_stops_and_starts_again(pool, kernels):
     assert sum(worker.is_alive() for worker in pool._workers) == 3
-    pool.close()
+    pool.stop()
     assert not any(worker.is_alive() for worker in pool._workers)
+    counts = np.zeros(100, np.int64)
+    passed = arguments(counts, 100, 3, 7)
+    assert pool.launch(kernels.address("count"), passed.ctypes.data, 0) == BUSY
+    pool.ensure_arena(1 << 20)
+    pool.start()
+    assert sum(worker.is_alive() for worker in pool._workers) == 3
+    assert pool.launch(kernels.address("count"), passed.ctypes.data, 1 << 20) == 0
+    assert (counts == 7).all()
 
 
 @pytest.mark.parametrize(
