@@ -43,13 +43,9 @@ def half_bits(e: Arithmetic[V], x: V) -> V:
     """The F16 nearest to x, infinity where it overflows."""
     bits = e.as_bits(x)
     size = _size(e, bits)
-    normal = e.bits_sub(
-        e.shift_right_logical(_rounded_to_even(e, size, 13), 13), e.bits_constant(112 << 10)
-    )
+    normal = e.bits_sub(e.shift_right_logical(_rounded_to_even(e, size, 13), 13), e.bits_constant(112 << 10))
     # Beside 0.5 a float's last bit is 2^-24, the unit of F16's subnormals.
-    subnormal = e.bits_sub(
-        e.as_bits(e.add(e.from_bits(size), e.constant(0.5))), e.bits_constant(0x3F000000)
-    )
+    subnormal = e.bits_sub(e.as_bits(e.add(e.from_bits(size), e.constant(0.5))), e.bits_constant(0x3F000000))
     small = e.bits_less(size, e.bits_constant(0x38800000))
     chosen = e.bits_select(small, subnormal, normal)
     infinity = e.bits_constant(0x7C00)
@@ -81,9 +77,7 @@ def float8_bits(e: Arithmetic[V], x: V) -> V:
         e.shift_right_logical(_rounded_to_even(e, size_bits, 20), 20), e.bits_constant(120 << 3)
     )
     # Beside 2^14 a float's last bit is 2^-9, the unit of FP8's subnormals.
-    subnormal = e.bits_sub(
-        e.as_bits(e.add(size, e.constant(2.0**14))), e.bits_constant(0x46800000)
-    )
+    subnormal = e.bits_sub(e.as_bits(e.add(size, e.constant(2.0**14))), e.bits_constant(0x46800000))
     small = e.bits_less(size_bits, e.bits_constant(0x3C800000))
     chosen = e.bits_select(small, subnormal, normal)
     chosen = e.bits_select(_is_nan(e, size_bits), e.bits_constant(0x7F), chosen)

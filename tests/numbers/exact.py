@@ -64,11 +64,7 @@ def _truncate(value: float, target: DType) -> int:
     low, high = integer_range(target)
     if math.isnan(value):
         return 0
-    return (
-        max(low, min(high, math.trunc(value)))
-        if math.isfinite(value)
-        else (high if value > 0 else low)
-    )
+    return max(low, min(high, math.trunc(value))) if math.isfinite(value) else (high if value > 0 else low)
 
 
 def _keep_bits(value: int, bits: int) -> float:

@@ -34,18 +34,11 @@ TRUE: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
 }
 
 # Zeros, subnormals, the ends of the ranges, infinities, NaN quiet and signaling, halves.
-SPECIAL = np.concatenate(
-    [
-        np.array(
-            [0.0, 1.0, 0.5, 1.5, 2.5, 2.0, 3.0, 1e-40, 2.0**-149, 2.0**-126, 2.0**-127, 127.5]
-            + [128.0, 255.0, 256.0, 32767.5, 32768.0, 65504.0, 65519.0, 65520.0, 448.0, 464.0]
-            + [480.0, 2.0**23, 2.0**24, 2.0**31, 2.0**31 - 128, 2.0**32, 2.0**63, 2.0**64, 3.4e38]
-            + [INFINITY, NAN],
-            np.float32,
-        ),
-        np.array([0x7F800001, 0x7FFFFFFF, 0x7F7FFFFF, 0x007FFFFF], np.uint32).view(np.float32),
-    ]
-)
+_POSITIVE = [0.0, 1.0, 0.5, 1.5, 2.5, 2.0, 3.0, 1e-40, 2.0**-149, 2.0**-126, 2.0**-127, 127.5]
+_POSITIVE += [128.0, 255.0, 256.0, 32767.5, 32768.0, 65504.0, 65519.0, 65520.0, 448.0, 464.0, 480.0]
+_POSITIVE += [2.0**23, 2.0**24, 2.0**31, 2.0**31 - 128, 2.0**32, 2.0**63, 2.0**64, 3.4e38, INFINITY, NAN]
+_PATTERNS = np.array([0x7F800001, 0x7FFFFFFF, 0x7F7FFFFF, 0x007FFFFF], np.uint32).view(np.float32)
+SPECIAL = np.concatenate([np.array(_POSITIVE, np.float32), _PATTERNS])
 SPECIAL = np.concatenate([SPECIAL, -SPECIAL])
 
 
@@ -73,12 +66,12 @@ def ulps(result: np.ndarray, true: np.ndarray) -> np.ndarray:
     is infinitely far off; next to overflow both may be.
     """
     with np.errstate(all="ignore"):
-        nearest = true.astype(np.float32)
-        _, exponent = np.frexp(true)
-        spacing = np.ldexp(1.0, np.maximum(exponent - 24, -149))
-        distance = np.abs(result.astype(np.float64) - true) / spacing
-    finite = np.isfinite(result) & np.isfinite(true)
-    # F32 as if its exponents went on: the largest number's successor is 2^128.
-    beyond = np.isinf(result) & np.isfinite(true) & (np.abs(true) > 2.0**127)
-    overflowed = np.where(beyond, (2.0**128 - np.abs(true)) / 2.0**104, np.inf)
-    return np.where(finite, distance, np.where(same(result, nearest), 0, overflowed))
+        power = (np.abs(true).view(np.int64) & (0x7FF << 52)).view(np.float64)
+        distance = np.abs(result - true) / np.maximum(power * 2.0**-23, 2.0**-149)
+        rare = np.flatnonzero(~np.isfinite(distance))
+        y, exact = result[rare], true[rare]
+        # As if F32's exponents went on, the successor of the largest number is 2^128.
+        beyond = np.isinf(y) & np.isfinite(exact) & (np.abs(exact) > 2.0**127)
+        over = np.where(beyond, np.maximum(0, 2.0**128 - np.abs(exact)) / 2.0**104, INFINITY)
+        distance[rare] = np.where(same(y, exact.astype(np.float32)), 0, over)
+    return distance

@@ -34,13 +34,11 @@ def _encoded(variant: Variant, dtype: DType, values: np.ndarray) -> np.ndarray:
 
 
 def _assert_same(result: np.ndarray, expected: np.ndarray, what: object, why: str) -> None:
-    if result.dtype.kind == "V" or result.dtype.itemsize < 4 and result.dtype.kind not in "iub":
+    if result.dtype.kind == "V" or (result.dtype.itemsize < 4 and result.dtype.kind not in "iub"):
         equal = same(result.astype(np.float32), expected.astype(np.float32))
     else:
         equal = same(result, expected)
-    assert equal.all(), (
-        f"{why}: {what[~equal][:4]} gave {result[~equal][:4]} not {expected[~equal][:4]}"
-    )
+    assert equal.all(), f"{why}: {what[~equal][:4]} gave {result[~equal][:4]} not {expected[~equal][:4]}"
 
 
 @pytest.mark.parametrize("dtype", NARROW)
@@ -108,12 +106,9 @@ def _values(dtype: DType) -> np.ndarray:
     spread = random.integers(limits.min, limits.max, 4000, kind, endpoint=True)
     # Magnitudes of every length, and the ties of 8 and 24 significant bits with their neighbours.
     short = spread >> random.integers(0, dtype.bits, 4000).astype(kind)
-    unit = np.concatenate(
-        [np.left_shift(kind.type(1), np.arange(dtype.bits - 26)).astype(kind)] * 16
-    )
+    unit = np.concatenate([np.left_shift(kind.type(1), np.arange(dtype.bits - 26)).astype(kind)] * 16)
     near = [
-        ((2 * random.integers(128, 256, unit.size) + 1) * unit + step).astype(kind)
-        for step in (-1, 0, 1)
+        ((2 * random.integers(128, 256, unit.size) + 1) * unit + step).astype(kind) for step in (-1, 0, 1)
     ]
     ends = np.array([limits.min, limits.min + 1, -1, 0, 1, limits.max - 1, limits.max], kind)
     return np.concatenate([spread, short, *near, *[-n for n in near], ends])

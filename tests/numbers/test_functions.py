@@ -106,10 +106,7 @@ def test_exp2_of_integers_is_exact() -> None:
 def test_fma_rounds_once() -> None:
     """The NumPy reference's fma equals the rounding of exact rational arithmetic."""
     random = np.random.default_rng(1)
-    a, b = (
-        random.integers(0x3F000000, 0x40000000, 3000).astype(np.uint32).view(np.float32)
-        for _ in "ab"
-    )
+    a, b = (random.integers(0x3F000000, 0x40000000, 3000).astype(np.uint32).view(np.float32) for _ in "ab")
     near = -(a * b) * (1 + random.integers(-3, 4, 3000) * np.float32(2.0**-23))
     far = a * b * np.exp2(random.integers(-60, 60, 3000)).astype(np.float32)
     for scale in (1.0, 2.0**-64, 2.0**-72):

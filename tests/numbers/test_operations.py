@@ -125,9 +125,7 @@ def _python_integers(op: str, a: int, b: int, bits: int) -> int:
     raise AssertionError(op)
 
 
-INTEGER_BINARY = (
-    "add sub mul div rem floordiv floormod maximum minimum and_ or_ xor shl shr".split()
-)
+INTEGER_BINARY = "add sub mul div rem floordiv floormod maximum minimum and_ or_ xor shl shr".split()
 
 
 @pytest.mark.parametrize("dtype", [I32, I64])
@@ -224,9 +222,7 @@ def test_select_and_fma_with_signs() -> None:
         plain = compile_loop(variant, ["float"] * 3, "float", lambda e, x, y, z: e.fma(x, y, z))
         for product, addend in ((False, True), (True, False), (True, True)):
 
-            def body(
-                e: Arithmetic, x: str, y: str, z: str, p: bool = product, q: bool = addend
-            ) -> str:
+            def body(e: Arithmetic, x: str, y: str, z: str, p: bool = product, q: bool = addend) -> str:
                 return e.fma(x, y, z, negate_product=p, negate_c=q)
 
             signed = compile_loop(variant, ["float"] * 3, "float", body)
@@ -238,9 +234,7 @@ def test_select_and_fma_with_signs() -> None:
 
         with np.errstate(invalid="ignore"):
             expected = np.where(a > b, a, b)
-        assert same(
-            compile_loop(variant, ["float", "float"], "float", larger)(a, b), expected
-        ).all()
+        assert same(compile_loop(variant, ["float", "float"], "float", larger)(a, b), expected).all()
 
 
 def _reduced(variant: Variant, op: str, dtype: DType, x: np.ndarray) -> np.ndarray:

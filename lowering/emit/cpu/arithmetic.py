@@ -45,9 +45,7 @@ class Arithmetic:
     of any result.
     """
 
-    def __init__(
-        self, function: Function, width: int, *, avx512: bool = False, half: bool = False
-    ) -> None:
+    def __init__(self, function: Function, width: int, *, avx512: bool = False, half: bool = False) -> None:
         self.vectors = Vectors(function, width, avx512=avx512, half=half)
 
     @property
@@ -124,9 +122,7 @@ class Arithmetic:
             return vectors.intrinsic(_INTEGER_INTRINSICS[op], kind, a, b)
         return vectors.operation(_INTEGER_OPERATIONS[op], kind, a, b)
 
-    def fma(
-        self, a: str, b: str, c: str, *, negate_product: bool = False, negate_c: bool = False
-    ) -> str:
+    def fma(self, a: str, b: str, c: str, *, negate_product: bool = False, negate_c: bool = False) -> str:
         """``a * b + c`` of floats with one rounding, the product or c negated."""
         vectors = self.vectors
         left = vectors.negate(a) if negate_product else a

@@ -15,9 +15,7 @@ class Vectors:
     ``avx512`` promises AVX-512 F, DQ and VL, ``half`` instructions that convert F16.
     """
 
-    def __init__(
-        self, function: Function, width: int, *, avx512: bool = False, half: bool = False
-    ) -> None:
+    def __init__(self, function: Function, width: int, *, avx512: bool = False, half: bool = False) -> None:
         self.function = function
         self.width = width
         self.avx512 = avx512
@@ -127,9 +125,7 @@ class Vectors:
         if bits == "512":
             arguments.append("i32 4")
         full = f"llvm.x86.avx512.mask.{name}.ps.{bits}"
-        kinds = ", ".join(
-            of if argument.startswith(of) else argument.split()[0] for argument in arguments
-        )
+        kinds = ", ".join(of if argument.startswith(of) else argument.split()[0] for argument in arguments)
         self.function.module.declare(full, f"{of} @{full}({kinds})")
         return self.function.call(of, full, *arguments)
 

@@ -1,0 +1,167 @@
+"""Checks the mathematics and the conversions on all 2^32 floats and prints a table.
+
+Run by hand (some minutes a function): ``python tests/numbers/all_floats.py [exp log bf16 i32 ...]``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from exact import round_float
+from floats import TRUE, same, ulps
+from loops import VARIANTS, convert, unary
+
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I64, DType, integer_range, to_numpy
+from gizml_tile.runtime.compiler import compile_text, load_with_llvm
+from gizml_tile.runtime.host import host
+
+CHUNK = 1 << 22
+PROCESSES = 2
+FLOATS = {"bf16": BF16, "f16": F16, "fp8": FP8}
+INTEGERS = {dtype.text: dtype for dtype in DType if dtype.is_integer}
+
+_ERFC = """
+define void @erfc_loop(ptr %in, ptr %out, i64 %n) {
+entry:
+  br label %turn
+turn:
+  %i = phi i64 [0, %entry], [%next, %turn]
+  %source = getelementptr double, ptr %in, i64 %i
+  %place = getelementptr double, ptr %out, i64 %i
+  %x = load double, ptr %source
+  %y = call double @erfc(double %x)
+  store double %y, ptr %place
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %turn, label %end
+end:
+  ret void
+}
+declare double @erfc(double)
+"""
+
+
+@dataclass
+class Worst:
+    """The largest error so far, of normal and of subnormal results, and what was counted."""
+
+    error: float = 0.0
+    at: float = 0.0
+    subnormal_error: float = 0.0
+    nearest: int = 0
+    numbers: int = 0
+    different: int = 0
+
+    def merge(self, other: Worst) -> Worst:
+        larger = self if self.error >= other.error else other
+        return Worst(
+            larger.error,
+            larger.at,
+            max(self.subnormal_error, other.subnormal_error),
+            self.nearest + other.nearest,
+            self.numbers + other.numbers,
+            self.different + other.different,
+        )
+
+
+def chunks(first: int, last: int) -> Iterator[np.ndarray]:
+    for start in range(first, last, CHUNK):
+        yield np.arange(start, start + CHUNK, dtype=np.int64).astype(np.uint32).view(np.float32)
+
+
+def check(name: str, first: int, last: int) -> Worst:
+    """One function or conversion on the bit patterns from ``first`` to ``last``."""
+    if name in TRUE:
+        return _check_function(name, first, last)
+    dtype = FLOATS.get(name) or INTEGERS[name]
+    loops = [convert(variant, F32, dtype) for variant in (VARIANTS[0], VARIANTS[4])]
+    worst = Worst()
+    for x in chunks(first, last):
+        expected = round_float(x, dtype) if dtype.is_float else _truncated(x, dtype)
+        for loop in loops:
+            result = loop(x).view(to_numpy(dtype))
+            if dtype.is_float:
+                result, wide = result.astype(np.float32), expected.astype(np.float32)
+                worst.different += int(np.count_nonzero(~same(result, wide)))
+            else:
+                worst.different += int(np.count_nonzero(result != expected))
+        worst.numbers += x.size
+    return worst
+
+
+def _check_function(name: str, first: int, last: int) -> Worst:
+    # The fastest code, and code of other instructions, whose bits have to be the same.
+    fast, other = unary(VARIANTS[0], name, F32), unary(VARIANTS[4], name, F32)
+    true = _true_gelu_erf() if name == "gelu_erf" else TRUE[name][0]
+    worst = Worst()
+    for x in chunks(first, last):
+        with np.errstate(all="ignore"):
+            exact = true(x.astype(np.float64))
+            result = fast(x)
+            error = ulps(result, exact)
+            small = np.abs(exact) < 2.0**-126
+            nearest = same(result, exact.astype(np.float32))
+        worst.different += int(np.count_nonzero(~same(result, other(x))))
+        number = ~np.isnan(exact)
+        worst.numbers += int(np.count_nonzero(number))
+        worst.nearest += int(np.count_nonzero(nearest & number))
+        worst.subnormal_error = max(worst.subnormal_error, float(np.max(error, initial=0, where=small)))
+        error[small] = 0
+        place = int(np.argmax(error))
+        if error[place] > worst.error:
+            worst.error, worst.at = float(error[place]), float(x[place])
+    return worst
+
+
+def _true_gelu_erf() -> Callable[[np.ndarray], np.ndarray]:
+    """As in ``TRUE`` with the C library's erfc, which Python calls one by one."""
+    code = load_with_llvm(compile_text(_ERFC, host()), ("erfc_loop",))
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    native = kind(code.address("erfc_loop"))
+
+    def gelu_erf(x: np.ndarray) -> np.ndarray:
+        assert code is not None  # the closure keeps the code in memory
+        x = np.maximum(x, -1e30)
+        argument, result = -x * np.sqrt(0.5), np.empty_like(x)
+        native(argument.ctypes.data, result.ctypes.data, x.size)
+        return 0.5 * x * result
+
+    return gelu_erf
+
+
+def _truncated(x: np.ndarray, dtype: DType) -> np.ndarray:
+    low, high = integer_range(dtype)
+    inside = np.where(np.isnan(x), np.float32(0), x)
+    if dtype is I64:
+        cut = np.clip(inside, -(2.0**63), np.float32(2.0**63 - 2.0**40)).astype(np.int64)
+        return np.where(inside >= 2.0**63, high, cut)
+    return np.clip(inside.astype(np.float64), low, high).astype(to_numpy(dtype))
+
+
+def main(names: list[str]) -> None:
+    print("function, max ulp (at), max of subnormal results, nearest, bits unlike other machines")
+    for name in names or [*TRUE, *FLOATS, *INTEGERS]:
+        step = 1 << 27
+        with ProcessPoolExecutor(PROCESSES) as pool:
+            parts = [pool.submit(check, name, at, at + step) for at in range(0, 1 << 32, step)]
+            worst = Worst()
+            for part in parts:
+                worst = worst.merge(part.result())
+        if name in TRUE:
+            share = worst.nearest / worst.numbers
+            print(
+                f"{name} {worst.error:.3f} ({worst.at!r}) {worst.subnormal_error:.3f} {share:.2%}"
+                f" {worst.different}",
+                flush=True,
+            )
+        else:
+            print(f"to {name}: {worst.different} of {worst.numbers} differ", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
