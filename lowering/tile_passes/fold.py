@@ -194,12 +194,18 @@ def _index(value: int, node: Node) -> Node:
     return make("index", (), wrap(value, I64), node.place)
 
 
+def _again(node: Node, emit: Emit) -> Node:
+    """What a node made by folding folds to in turn, standing in the copy."""
+    result = _fold_index(node, emit)
+    return emit(node) if result is node else result
+
+
 def _index_identity(node: Node, constants: list[Number | None], emit: Emit) -> Node | None:
     op, (a, b) = node.op, node.args
     left, right = constants
     if left is not None and op in ("add", "mul"):
         # A constant stands on the right, so that chains of them meet.
-        return _fold_index(make(op, (b, a), None, node.place), emit) if right is None else None
+        return _again(make(op, (b, a), None, node.place), emit) if right is None else None
     if a is b:
         if op == "sub" or op in _REMAINDERS:
             return emit(_index(0, node))
@@ -208,7 +214,7 @@ def _index_identity(node: Node, constants: list[Number | None], emit: Emit) -> N
         return None
     right = int(right)
     if op == "sub":
-        return _fold_index(make("add", (a, emit(_index(-right, node))), None, node.place), emit)
+        return _again(make("add", (a, emit(_index(-right, node))), None, node.place), emit)
     if (op == "add" and right == 0) or (right == 1 and (op == "mul" or op in _DIVISIONS)):
         return a
     if (op == "mul" and right == 0) or (op in _REMAINDERS and right in (1, -1)):
@@ -218,7 +224,7 @@ def _index_identity(node: Node, constants: list[Number | None], emit: Emit) -> N
         if inner is not None:
             both = evaluate(op, (int(inner), right), I64)
             assert both is not None
-            return _fold_index(make(op, (a.args[0], emit(_index(int(both), node))), None, node.place), emit)
+            return _again(make(op, (a.args[0], emit(_index(int(both), node))), None, node.place), emit)
     return None
 
 
