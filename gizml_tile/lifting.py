@@ -50,7 +50,9 @@ def describe(value: object) -> str:
         return f"the tensor {value.name}"
     if isinstance(value, np.ndarray):
         return f"a NumPy array of shape {list(value.shape)}"
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, DType):
+        return value.name
+    if value is None or value is Ellipsis or isinstance(value, bool | int | float | str):
         return repr(value)
     if isinstance(value, type):
         return f"the type {value.__name__}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from gizml_tile.arguments import ScalarArgument
 from gizml_tile.control import trace_cond, trace_loop
-from gizml_tile.dtypes import F32, I64
+from gizml_tile.dtypes import F32, I64, MASK
 from gizml_tile.errors import TileError, here
 from gizml_tile.index import Index
 from gizml_tile.lifting import (
@@ -89,6 +89,8 @@ class Program:
         found = tile_shape(shape, "iota")
         along = axis_of_tile(axis, "iota")
         kind = storage_type(dtype, "iota")
+        if kind is MASK:
+            fail("iota counts in a float or an integer type, found MASK; compare the numbers for a mask")
         constant(found[along] - 1, kind, "the last number of iota")
         return self._tile("iota", Const(found, kind, along))
 
@@ -223,10 +225,8 @@ class Program:
         count = self._trace.tensor_number(tensor, what)
         rank = self._trace.tensors[count].rank
         if len(found) > rank:
-            fail(
-                f"{what}: a block of {list(found)} has {len(found)} dimensions, the tensor has {rank}; "
-                + ("a tensor of rank 0 has no blocks" if rank == 0 else "give the block one size")
-            )
+            way = "reshape it to rank 1" if rank == 0 else "give the block one size"
+            fail(f"{what}: a block of {list(found)} needs a tensor of rank {len(found)}, found rank {rank}; {way}")
         return count, found
 
 

@@ -185,7 +185,7 @@ class Out(_Blocks):
             from gizml_tile.lifting import constant
             from gizml_tile.nodes import Const
 
-            return self._trace.record("const", (), Const((1, 1), kind, constant(host, kind, what)))
+            return self._trace.record("const", (), Const((1, 1), kind, constant(host, kind, f"the value of {what}")))
         return node
 
 

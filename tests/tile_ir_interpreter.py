@@ -1,0 +1,391 @@
+"""The tile IR run by NumPy, one program of the grid after the other: what a program means.
+
+Mode "exact" rounds to F32 after each operation, as every device does; functions such as exp are the
+true value rounded once, and sums are exact before their one rounding. Mode "float64" does not round
+floats at all except where the program converts with ``to``.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import ml_dtypes
+import numpy as np
+
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I64, MASK, integer_range, to_numpy
+from gizml_tile.nodes import COMPARISONS, REDUCTIONS
+from gizml_tile.rounding import round_to
+
+
+def interpret(program, tensors, grid, scalars=(), mode="exact"):
+    """Run a program over a grid; the arrays of the tensors that it writes, one for each ``write``.
+
+    In mode "exact" the given arrays are written in place; in mode "float64" copies of them are.
+    """
+    arrays = list(tensors)
+    if mode == "float64":
+        arrays = [_widened(array) for array in arrays]
+    sizes = tuple(grid) + (1,) * (3 - len(grid))
+    with np.errstate(all="ignore"):
+        for z, y, x in product(range(sizes[2]), range(sizes[1]), range(sizes[0])):
+            run = _Run(program, arrays, sizes, (x, y, z), scalars, mode)
+            run.region(program.body)
+    return [arrays[number] for number in program.writes]
+
+
+def _widened(array):
+    if array.dtype.kind in "fV":
+        return (
+            array.astype(np.float32).astype(np.float64)
+            if array.dtype.kind == "V"
+            else array.astype(np.float64)
+        )
+    return array.copy()
+
+
+def interpret_values(program, nodes, tensors=(), grid=(1,), scalars=()):
+    """The values of nodes of the body in the first program of a grid."""
+    run = _Run(program, list(tensors), tuple(grid) + (1,) * (3 - len(grid)), (0, 0, 0), scalars, "exact")
+    with np.errstate(all="ignore"):
+        run.region(program.body)
+    return [run.values[node] for node in nodes]
+
+
+def fused_multiply_add(a, b, c):
+    """a * b + c in F32 with one rounding."""
+    p = a.astype(np.float64) * b.astype(np.float64)
+    c = c.astype(np.float64)
+    total = p + c
+    # What the addition lost, exactly; where it lost something the last bit is made odd, so that
+    # rounding to F32 sees on which side of a midpoint the sum is.
+    part = total - p
+    error = (p - (total - part)) + (c - part)
+    finite = np.isfinite(total) & (error != 0)
+    bits = total.view(np.int64)
+    away = np.where((error > 0) == (total > 0), 1, -1)
+    sticky = np.where(finite & (bits & 1 == 0), bits + np.where(away > 0, 1, -1), bits)
+    return sticky.view(np.float64).astype(np.float32)
+
+
+class _Run:
+    def __init__(self, program, arrays, sizes, position, scalars, mode):
+        self.program = program
+        self.arrays = arrays
+        self.sizes = sizes
+        self.position = position
+        self.scalars = dict(zip(program.scalars, scalars, strict=True))
+        self.mode = mode
+        self.real = np.float32 if mode == "exact" else np.float64
+        self.values = {}
+
+    def region(self, region):
+        for node in region.nodes:
+            self.values[node] = self.node(node, [self.values.get(arg) for arg in node.args])
+        return [self.values[result] for result in region.results]
+
+    def node(self, node, args):
+        method = getattr(self, f"op_{node.op}", None)
+        if method is not None:
+            return method(node, *args)
+        if node.is_index:
+            return _wrapped(_INTEGER[node.op](*args), I64)
+        if node.op in COMPARISONS:
+            result = np.asarray(_COMPARE[node.op](*args))
+            return np.broadcast_to(result, node.shape)
+        if node.op in REDUCTIONS:
+            return self.reduction(node, args[0])
+        if node.dtype is MASK:
+            return _MASK[node.op](*args)
+        if node.dtype.is_integer:
+            return self.integers(node, args)
+        return self.floats(node, args)
+
+    def op_index(self, node):
+        return node.attr
+
+    def op_id(self, node):
+        return self.position[node.attr]
+
+    def op_count(self, node):
+        return self.sizes[node.attr]
+
+    def op_size(self, node):
+        return self.arrays[node.attr[0]].shape[node.attr[1]]
+
+    def op_scalar(self, node):
+        value = self.scalars[node.attr]
+        return int(value) if node.is_index else np.full((1, 1), value, np.float32).astype(self.real)
+
+    def held(self, values, dtype):
+        """Values of a type as this run holds them: floats in one type, integers in int64."""
+        if dtype is MASK:
+            return np.asarray(values, bool)
+        return np.asarray(values).astype(self.real if dtype.is_float else np.int64)
+
+    def op_const(self, node):
+        return self.held(np.full(node.shape, node.attr.value), node.dtype)
+
+    def op_iota(self, node):
+        numbers = np.indices(node.shape)[node.attr.value]
+        return self.converted(numbers.astype(np.int64), I64, node.dtype)
+
+    def op_value(self, node, index):
+        return self.converted(np.full((1, 1), index, np.int64), I64, node.attr)
+
+    def places(self, view, coordinates):
+        """For each axis the positions of a block's elements, and whether they are inside."""
+        shape = self.arrays[view.tensor].shape
+        leading = len(shape) - len(view.block)
+        positions = []
+        for axis, (size, at) in enumerate(zip(shape, coordinates, strict=True)):
+            length = view.block[axis - leading] if axis >= leading else 1
+            start = at * length if view.mode == "at" and axis >= leading else at
+            # Far outside is outside: keep the numbers small enough for NumPy.
+            start = max(min(start, size), -length)
+            positions.append(start + np.arange(length))
+        inside = [(p >= 0) & (p < size) for p, size in zip(positions, shape, strict=True)]
+        return positions, inside
+
+    def op_read(self, node, *coordinates):
+        view = node.attr
+        array = self.arrays[view.tensor]
+        positions, inside = self.places(view, coordinates)
+        block = np.full([len(p) for p in positions], view.pad, _host_type(node.dtype, self.real))
+        source = np.ix_(*[p[i] for p, i in zip(positions, inside, strict=True)])
+        block[np.ix_(*inside)] = array[source].astype(block.dtype)
+        return block.reshape(node.shape)
+
+    def op_put(self, node, tile, *coordinates):
+        view = node.attr
+        array = self.arrays[view.tensor]
+        positions, inside = self.places(view, coordinates)
+        dtype = self.program.tensors[view.tensor].dtype
+        source = node.args[0].dtype
+        if not (self.mode == "float64" and dtype.is_float):
+            tile = self.converted(tile, source, dtype)
+        tile = np.broadcast_to(tile, view.shape).reshape([len(p) for p in positions])
+        target = np.ix_(*[p[i] for p, i in zip(positions, inside, strict=True)])
+        array[target] = tile[np.ix_(*inside)].astype(array.dtype)
+
+    def converted(self, values, source, dtype):
+        """``values`` of type ``source`` as those of ``dtype``, held as this run holds them."""
+        if dtype is MASK or dtype is source:
+            return values
+        if not dtype.is_float:
+            if source.is_float:
+                return _truncated(values, dtype)
+            return _wrapped(values.astype(np.int64), dtype)
+        if source in (F32, F16, BF16, FP8):
+            return self.rounded(values, dtype)
+        if source is MASK:
+            return values.astype(self.real)
+        if self.mode == "float64" and dtype is F32:
+            return values.astype(np.float64)
+        exact = np.vectorize(lambda each: round_to(int(each), dtype), otypes=[np.float64])
+        return exact(values).astype(self.real)
+
+    def rounded(self, values, dtype):
+        if dtype is F32:
+            return values
+        if dtype is F16:
+            return values.astype(np.float16).astype(self.real)
+        narrow = values.astype(np.float32)
+        if dtype is FP8:
+            clipped = np.clip(narrow, -448, 448)
+            return clipped.astype(ml_dtypes.float8_e4m3fn).astype(self.real)
+        return narrow.astype(ml_dtypes.bfloat16).astype(self.real)
+
+    def op_to(self, node, a):
+        return self.converted(a, node.args[0].dtype, node.dtype)
+
+    def op_transpose(self, node, a):
+        return a.T
+
+    def op_select(self, node, mask, yes, no):
+        if node.is_index:
+            return yes if bool(mask[0, 0]) else no
+        return np.broadcast_to(np.where(mask, yes, no), node.shape)
+
+    def op_neg(self, node, a):
+        if node.is_index:
+            return _wrapped(-a, I64)
+        return -a if node.dtype.is_float else _wrapped(-a, node.dtype)
+
+    def op_abs(self, node, a):
+        if node.is_index:
+            return _wrapped(abs(a), I64)
+        return np.abs(a) if node.dtype.is_float else _wrapped(np.abs(a), node.dtype)
+
+    def op_not_(self, node, a):
+        return ~a
+
+    def reduction(self, node, a):
+        source = node.args[0].dtype
+        if source is MASK:
+            if node.op == "sum":
+                return a.sum(node.attr, keepdims=True).astype(np.int64)
+            return (a.any if node.op == "max" else a.all)(axis=node.attr, keepdims=True)
+        if node.dtype.is_integer:
+            result = getattr(np, node.op)(a, axis=node.attr, keepdims=True)
+            return _wrapped(result, node.dtype)
+        if node.op == "sum":
+            return a.astype(np.float64).sum(node.attr, keepdims=True).astype(self.real)
+        result = np.take(a, [0], node.attr)
+        for number in range(1, a.shape[node.attr]):
+            result = _extreme(node.op, result, np.take(a, [number], node.attr))
+        return result
+
+    def integers(self, node, args):
+        a, b = args
+        function = _INTEGER[node.op]
+        if node.op in ("div", "rem", "floordiv", "floormod", "shl", "shr"):
+            bits = node.dtype.bits
+            elements = np.vectorize(
+                lambda x, y: _narrow(function(int(x), int(y), bits), node.dtype), otypes=[np.int64]
+            )
+            return elements(a, b)
+        return _wrapped(function(a, b), node.dtype)
+
+    def floats(self, node, args):
+        if node.op in ("maximum", "minimum"):
+            return _extreme("max" if node.op == "maximum" else "min", *np.broadcast_arrays(*args))
+        if node.op == "relu":
+            return _extreme("max", *np.broadcast_arrays(args[0], self.real(0)))
+        if node.op == "rsqrt":
+            return self.real(1) / np.sqrt(args[0])
+        if node.op in _FUNCTIONS:
+            return _FUNCTIONS[node.op](args[0].astype(np.float64)).astype(self.real)
+        return _FLOAT[node.op](*args)
+
+    def op_fma(self, node, a, b, c):
+        negate_product, negate_c = node.attr
+        a = -a if negate_product else a
+        c = -c if negate_c else c
+        if self.mode == "float64":
+            return a * b + c
+        return fused_multiply_add(*np.broadcast_arrays(a, b, c))
+
+    def op_dot(self, node, a, b, c=None):
+        if node.dtype.is_integer:
+            total = a @ b if c is None else c + a @ b
+            return _wrapped(total, node.dtype)
+        if self.mode == "float64":
+            return a @ b if c is None else c + a @ b
+        total = np.zeros(node.shape, np.float32) if c is None else c
+        for k in range(a.shape[1]):
+            total = fused_multiply_add(*np.broadcast_arrays(a[:, k : k + 1], b[k : k + 1, :], total))
+        return total
+
+    def op_loop(self, node, start, stop, step, *carried):
+        (region,) = node.regions
+        carried = list(carried)
+        for k in range(start, stop, step) if step else ():
+            for param, value in zip(region.params, [k, *carried], strict=True):
+                self.values[param] = value
+            carried = self.region(region)
+        return carried
+
+    def op_cond(self, node, mask):
+        return self.region(node.regions[0 if bool(mask[0, 0]) else 1])
+
+    def op_result(self, node, values):
+        return values[node.attr]
+
+
+def _host_type(dtype, real):
+    return np.bool_ if dtype is MASK else real if dtype.is_float else np.int64
+
+
+def _narrow(value, dtype):
+    low, high = integer_range(dtype)
+    return (value - low) % (high - low + 1) + low
+
+
+def _wrapped(values, dtype):
+    """Integers wrapped into a type, held in int64 (a Python integer stays one)."""
+    if isinstance(values, int):
+        return _narrow(values, dtype)
+    return values.astype(to_numpy(dtype)).astype(np.int64)
+
+
+def _truncated(values, dtype):
+    low, high = integer_range(dtype)
+    exact = np.vectorize(
+        lambda x: (
+            0 if math.isnan(x) else (low if x < 0 else high) if math.isinf(x) else min(max(int(x), low), high)
+        ),
+        otypes=[np.int64],
+    )
+    return exact(values.astype(np.float64))
+
+
+def _extreme(op, a, b):
+    """The larger or smaller element: a NaN loses, -0 is smaller than +0."""
+    first = (a > b) | ((a == b) & ~np.signbit(a)) if op == "max" else (a < b) | ((a == b) & np.signbit(a))
+    if a.dtype.kind == "i":
+        return np.maximum(a, b) if op == "max" else np.minimum(a, b)
+    chosen = np.where(first, a, b)
+    return np.where(np.isnan(a), b, np.where(np.isnan(b), a, chosen))
+
+
+def _quotient(a, b):
+    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _sigmoid(x):
+    return np.where(x < 0, np.exp(np.minimum(x, 0)), 1) / (1 + np.exp(-np.abs(x)))
+
+
+def _gelu(x):
+    inner = 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    return np.where(x == -np.inf, -0.0, x * _sigmoid(inner))
+
+
+def _gelu_erf(x):
+    tail = np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2))
+    return np.where(x == -np.inf, -0.0, 0.5 * x * tail)
+
+
+_COMPARE = {
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+}
+_MASK = {"and_": np.logical_and, "or_": np.logical_or, "xor": np.logical_xor}
+_INTEGER = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b, bits=64: _quotient(a, b),
+    "rem": lambda a, b, bits=64: a - _quotient(a, b) * b if b else 0,
+    "floordiv": lambda a, b, bits=64: a // b if b else 0,
+    "floormod": lambda a, b, bits=64: a % b if b else 0,
+    "maximum": lambda a, b: max(a, b) if isinstance(a, int) else np.maximum(a, b),
+    "minimum": lambda a, b: min(a, b) if isinstance(a, int) else np.minimum(a, b),
+    "and_": lambda a, b: a & b,
+    "or_": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "shl": lambda a, b, bits: a << b if 0 <= b < bits else 0,
+    "shr": lambda a, b, bits: a >> (b if 0 <= b < bits else bits),
+}
+_FLOAT = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "sqrt": np.sqrt,
+    "floor": np.floor,
+}
+_FUNCTIONS = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "tanh": np.tanh,
+    "sigmoid": _sigmoid,
+    "gelu": _gelu,
+    "gelu_erf": _gelu_erf,
+}
