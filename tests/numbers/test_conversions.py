@@ -33,7 +33,7 @@ def _encoded(variant: Variant, dtype: DType, values: np.ndarray) -> np.ndarray:
     return raw.view(to_numpy(dtype))
 
 
-def _assert_same(result: np.ndarray, expected: np.ndarray, what: object, why: str) -> None:
+def _assert_same(result: np.ndarray, expected: np.ndarray, what: np.ndarray, why: str) -> None:
     if result.dtype.kind == "V" or (result.dtype.itemsize < 4 and result.dtype.kind not in "iub"):
         equal = same(result.astype(np.float32), expected.astype(np.float32))
     else:
@@ -74,9 +74,17 @@ def test_encode_values_ties_and_neighbours(dtype: DType) -> None:
 
 def test_every_float8_and_its_ends() -> None:
     """The corners of FP8 in numbers: saturation, ties, the smallest subnormal, signs of zero."""
-    cases = [(448, 448), (449, 448), (464, 448), (480, 448), (1e9, 448), (np.inf, 448), (17, 16)]
-    cases += [(18, 18), (19, 20), (0.0, 0.0), (2.0**-9, 2.0**-9), (3 * 2.0**-11, 2.0**-9)]
-    cases += [(2.0**-10, 0.0), (2.0**-11, 0.0)]
+    cases = [(448.0, 448.0), (449.0, 448.0), (464.0, 448.0), (480.0, 448.0), (1e9, 448.0)]
+    cases += [
+        (np.inf, 448.0),
+        (17.0, 16.0),
+        (18.0, 18.0),
+        (19.0, 20.0),
+        (0.0, 0.0),
+        (2.0**-9, 2.0**-9),
+        (3 * 2.0**-11, 2.0**-9),
+    ]
+    cases += [(2.0**-9, 2.0**-9), (3 * 2.0**-11, 2.0**-9), (2.0**-10, 0.0), (2.0**-11, 0.0)]
     values, expected = np.array(cases + [(-x, -y) for x, y in cases], np.float32).T.copy()
     for variant in VARIANTS:
         result = _encoded(variant, FP8, values).astype(np.float32)
