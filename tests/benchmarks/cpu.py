@@ -3,7 +3,7 @@
     python tests/benchmarks/cpu.py [row ...] [--threads 1,2] [--quick] [--record]
 
 Rows: matmul bf16 f16 fp8 few softmax layernorm gelu attention launch first. Each number of threads runs in a
-process of its own. ``--record`` adds what was measured to RESULTS.md. Where a ratio is above 1 ours is faster.
+process of its own. ``--record`` adds what was measured to RESULTS.md. Ratios above 1: ours is faster.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +13,14 @@ from intervals import Value, floats, integers, same, to
 from programs import Block, Literal, Op, Program, TensorSpec
 from render import render
 from tensors import build, stored, view_of
+from tile_ir_interpreter import interpret
 
 import gizml_tile as tile
 from gizml_tile.dtypes import F32, MASK, DType, math_dtype
+from gizml_tile.lowering.tile_passes.pipeline import simplify
+from gizml_tile.program import trace
 
+Execute = Callable[[Program, dict[str, np.ndarray]], None]
 UNARY = frozenset("exp exp2 log tanh sigmoid gelu gelu_erf".split())
 
 
@@ -239,22 +244,38 @@ def _stretch(value: Value, shape: tuple[int, int]) -> Value:
     )
 
 
-def check(program: Program) -> Outcome:
+def on_device(program: Program, tensors: dict[str, np.ndarray]) -> None:
+    """Launch the program."""
+    tile.run(list(program.grid), compile_body(program, tensors))
+
+
+def by_interpreter(program: Program, tensors: dict[str, np.ndarray]) -> None:
+    """Trace the program and let NumPy run its tile IR."""
+    traced = trace("body", compile_body(program, tensors), grid_rank=len(program.grid))
+    interpret(traced.program, traced.tensors, program.grid)
+
+
+def by_simplified_interpreter(program: Program, tensors: dict[str, np.ndarray]) -> None:
+    """The same after the passes that all devices share."""
+    traced = trace("body", compile_body(program, tensors), grid_rank=len(program.grid))
+    interpret(simplify(traced.program), traced.tensors, program.grid)
+
+
+def check(program: Program, execute: Execute = on_device) -> Outcome:
     """Run a program both ways and compare every tensor, and the memory around it."""
     arrays = {spec.name: build(spec) for spec in program.tensors}
     memory = {spec.name: stored(arrays[spec.name][1], spec) for spec in program.tensors}
     before = {spec.name: stored(arrays[spec.name][1], spec) for spec in program.tensors}
     untouched = {name: whole.copy() for name, (whole, _) in arrays.items()}
     Evaluator(program, memory).run()
-    body = compile_body(program, {name: view for name, (_, view) in arrays.items()})
     try:
-        tile.run(list(program.grid), body)
+        execute(program, {name: view for name, (_, view) in arrays.items()})
     except Exception as error:
         return Outcome(f"{type(error).__name__}: {error}", type(error).__name__)
     return compare(program, arrays, memory, before, untouched)
 
 
-def compile_body(program: Program, tensors: dict[str, np.ndarray]):
+def compile_body(program: Program, tensors: dict[str, np.ndarray]) -> Callable[[object], None]:
     text, filename = render(program), f"<random program {program.seed}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     scope: dict[str, object] = {"tile": tile, **tensors}

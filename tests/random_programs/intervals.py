@@ -101,8 +101,14 @@ def hull(*values: Value) -> Value:
     lo = np.min([v.lo for v in values], 0)  # NaN wins here, and floats() makes it unknown
     hi = np.max([v.hi for v in values], 0)
     lost = np.isnan(lo) | np.isnan(hi)
+    lo, hi = zeros_apart(lo, hi)
     merged = floats(np.where(lost, -np.inf, lo), np.where(lost, np.inf, hi), first.dtype)
     return where(agreed, first, merged)
+
+
+def zeros_apart(lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of which a zero may have either sign: the smaller end -0, the larger +0."""
+    return np.where(lo == 0, np.float32(-0.0), lo), np.where(hi == 0, np.float32(0.0), hi)
 
 
 def where(condition: np.ndarray, yes: Value, no: Value) -> Value:
@@ -122,6 +128,7 @@ def corners(function, *operands: Value) -> Value:
     lost = np.broadcast_to(lost, shape) | np.any(np.isnan(results), 0)
     lo = np.where(lost, np.float32(-np.inf), np.min(results, 0))
     hi = np.where(lost, np.float32(np.inf), np.max(results, 0))
+    lo, hi = zeros_apart(lo, hi)
     first = results[0].astype(np.float32)
     return floats(np.where(exact, first, lo), np.where(exact, first, hi))
 
@@ -180,6 +187,7 @@ def to(value: Value, dtype: DType) -> Value:
         return integers(lo, dtype, value.exact)
     if source.is_float and dtype.is_float:
         rounded = floats(round_to(value.lo, dtype), round_to(value.hi, dtype), dtype)
+        rounded = where(value.unknown, Value(dtype, value.lo, value.hi), rounded)
         keep = value.factors if dtype is F32 and source is F32 else None
         return Value(dtype, rounded.lo, rounded.hi, keep, value.terms if dtype is F32 else 0)
     if source.is_float:

@@ -22,6 +22,7 @@ from intervals import (
     same,
     unkey,
     where,
+    zeros_apart,
 )
 
 from gizml_tile.dtypes import BF16, FP8, I32, MASK
@@ -71,12 +72,13 @@ def function(name: str, a: Value) -> Value:
                 np.where(end == -np.inf, -0.0, np.where(end == np.inf, np.inf, value))
                 for end, value in zip((a.lo, a.hi), ends, strict=True)
             ]
-        low, high = np.minimum(*ends), np.maximum(*ends)
+        missing = np.isnan(ends[0]), np.isnan(ends[1])
+        low, high = np.fmin(*ends), np.fmax(*ends)
         if name.startswith("gelu"):
             low = np.where((a.lo < GELU_LOWEST) & (a.hi > GELU_LOWEST), -0.171, low)
         result = floats(low - error * ulp(low), high + error * ulp(high))
-        unknown = a.unknown | (np.isnan(low) != np.isnan(high))
-        known_nan = a.exact & np.isnan(low)
+        unknown = a.unknown | (missing[0] != missing[1]) | (missing[0] & ~a.exact)
+        known_nan = a.exact & missing[0]
     result = where(unknown, floats(np.full(a.shape, -np.inf), np.full(a.shape, np.inf)), result)
     return where(known_nan, floats(np.full(a.shape, np.nan)), result)
 
@@ -146,7 +148,7 @@ def absolute(a: Value) -> Value:
     if not a.dtype.is_float:
         return integers(np.abs(a.lo), a.dtype, a.exact)
     result = corners(np.abs, a)
-    inside = (a.lo <= 0) & (a.hi >= 0) & ~a.exact
+    inside = (a.lo <= 0) & (a.hi >= 0) & ~a.exact & ~a.unknown
     return where(inside, floats(np.zeros(a.shape), result.hi), result)
 
 
@@ -257,12 +259,7 @@ def _float_sum(a: Value, axis: int) -> Value:
 def _ordered(lo, hi) -> Value:
     """Floats whose sign of zero does not matter."""
     value = floats(lo, hi)
-    zero = (value.lo == 0) & (value.hi == 0)
-    return Value(
-        value.dtype,
-        np.where(zero, np.float32(-0.0), value.lo),
-        np.where(zero, np.float32(0.0), value.hi),
-    )
+    return Value(value.dtype, *zeros_apart(value.lo, value.hi))
 
 
 def dot(a: Value, b: Value) -> Value:
@@ -282,7 +279,7 @@ def dot(a: Value, b: Value) -> Value:
         if {a.dtype, b.dtype} <= {BF16, FP8}:
             # The hardware's pair instruction may take and give subnormals as zeros.
             slack = slack + 2.0**-126 * (depth + abs(wide[0]).sum(1, keepdims=True) + abs(wide[2]).sum(0))
-        slack = slack + depth * 2.0**-149
+        slack = slack + depth * 2.0**-149 * (size > 0)
         total = centre[0] @ centre[1]
         result = _ordered(total - slack, total + slack)
     result = where(bad | ~(size < 3e38), _nothing(size.shape), result)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference as ref
-from execute import check
+from execute import by_interpreter, by_simplified_interpreter, check
 from generate import generate
 from intervals import Value, floats, fma, integers, mask, round_integers, to
 from ml_dtypes import bfloat16
@@ -107,3 +107,12 @@ def test_operations_that_no_store_needs_are_left_out():
     body = generate(3).body
     used = names(body)
     assert all(op.name == "put" or used.intersection(op.results) for op in body.ops)
+
+
+@pytest.mark.parametrize("execute", [by_interpreter, by_simplified_interpreter])
+def test_the_tile_ir_means_the_same(execute):
+    """What the reference says, the recorded tile IR says too, before and after the shared passes."""
+    for seed in range(COUNT, COUNT + 150):
+        program = generate(seed)
+        outcome = check(program, execute)
+        assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{reproduction(program)}"
