@@ -15,8 +15,13 @@ Grid = tuple[int, ...]
 GridSpec = int | tuple[int, ...] | list[int] | Callable[..., Any]
 
 
-def cdiv(a: int, b: int) -> int:
-    """How many blocks of ``b`` cover ``a``: a / b rounded up, for a launch's grid."""
+def cdiv(a: Any, b: Any) -> Any:
+    """How many blocks of ``b`` cover ``a``: a / b rounded up, of integers or of indices in a kernel.
+
+    Raises TileError for blocks of size 0.
+    """
+    if type(b) is int and b == 0:
+        raise TileError(f"cdiv({a}, 0): a block has at least one element", here())
     return -(-a // b)
 
 
