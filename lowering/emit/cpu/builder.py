@@ -19,6 +19,7 @@ class Module:
 
     functions: list[Function] = field(default_factory=list)
     declarations: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, str] = field(default_factory=dict)
     attributes: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
 
@@ -27,8 +28,19 @@ class Module:
         self.declarations[name] = f"declare {signature}"
         return name
 
+    def constant(self, kind: str, value: str) -> str:
+        """The address of a constant in memory."""
+        text = f"private unnamed_addr constant {kind} {value}, align 64"
+        for name, known in self.constants.items():
+            if known == text:
+                return name
+        name = f"@constant{len(self.constants)}"
+        self.constants[name] = text
+        return name
+
     def text(self) -> str:
-        parts = ["\n".join(function.text() for function in self.functions)]
+        parts = [f"{name} = {text}" for name, text in self.constants.items()]
+        parts.append("\n".join(function.text() for function in self.functions))
         parts.extend(sorted(self.declarations.values()))
         parts.extend(f"attributes {name} = {{ {text} }}" for name, text in self.attributes.items())
         parts.extend(f"{name} = {text}" for name, text in self.metadata.items())

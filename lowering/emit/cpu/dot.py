@@ -67,6 +67,14 @@ class PanelLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """Memory that is read soon: ``size`` bytes from the address ``start``."""
+
+    start: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class RegisterBlock:
     """The accumulators that stay in registers: rows x vectors, with ``unroll`` steps of k in one turn."""
 
@@ -103,17 +111,34 @@ def panel_layout(shape: DotShape) -> PanelLayout:
 
 
 def micro_product(
-    b: Function, shape: DotShape, a: str, panels: str, c: str, depth: Value, first: str
+    b: Function,
+    shape: DotShape,
+    a: str,
+    panels: str,
+    c: str,
+    depth: Value,
+    first: str,
+    ahead: Sequence[Ahead] = (),
 ) -> None:
-    """Writes C (+)= A x B for one chunk: ``depth`` steps of k, C read as zero where ``first`` (an i1) holds."""
+    """Writes C (+)= A x B for one chunk: ``depth`` steps of k, C read as zero where ``first`` (i1) holds.
+
+    ``ahead`` are the memory that the next chunk will read; it is fetched into the second cache meanwhile.
+    """
     if shape.mode == "amx":
         _tile_blocks(b, shape, a, panels, c, depth, first)
     else:
-        _vector_blocks(b, shape, a, panels, c, depth, first)
+        _vector_blocks(b, shape, a, panels, c, depth, first, ahead)
 
 
 def _vector_blocks(
-    b: Function, shape: DotShape, a: str, panels: str, c: str, depth: Value, first: str
+    b: Function,
+    shape: DotShape,
+    a: str,
+    panels: str,
+    c: str,
+    depth: Value,
+    first: str,
+    ahead: Sequence[Ahead],
 ) -> None:
     """Panels outside and rows inside: a panel stays in the first cache while A comes from the second."""
     block = register_block(shape.rows, shape.columns, shape.vector)
@@ -126,7 +151,13 @@ def _vector_blocks(
         def at_rows(row: Value, _: list[str]) -> Sequence[str]:
             a_rows = b.offset(a, b.mul(row, shape.a_row_stride * layout.element_bytes))
             c_rows = b.offset(c_column, b.mul(row, shape.c_row_stride * 4))
-            _vector_product(b, shape, block, a_rows, panel_start, c_rows, depth, first)
+            turns = layout.panels * (shape.rows // block.rows)
+            turn = b.add(b.mul(panel, shape.rows // block.rows), b.divide(row, block.rows))
+            parts = [
+                Ahead(b.offset(memory.start, b.mul(turn, memory.size // turns)), memory.size // turns)
+                for memory in ahead
+            ]
+            _vector_product(b, shape, block, a_rows, panel_start, c_rows, depth, first, parts)
             return ()
 
         b.loop(0, shape.rows, block.rows, at_rows)
@@ -144,13 +175,16 @@ def _vector_product(
     c: str,
     depth: Value,
     first: str,
+    ahead: Sequence[Ahead],
 ) -> None:
     """One register block over the whole chunk."""
     layout = panel_layout(shape)
     kind = f"<{shape.vector} x float>"
     align = shape.vector * 4
     places = [(row, column) for row in range(block.rows) for column in range(block.vectors)]
-    addresses = [b.offset(c, (row * shape.c_row_stride + column * shape.vector) * 4) for row, column in places]
+    addresses = [
+        b.offset(c, (row * shape.c_row_stride + column * shape.vector) * 4) for row, column in places
+    ]
     start = b.when(
         first,
         lambda: ["zeroinitializer"] * len(places),
@@ -162,6 +196,12 @@ def _vector_product(
         totals = list(carried)
         a_step = b.offset(a, b.mul(k, layout.element_bytes))
         b_step = b.offset(panel, b.mul(k, layout.row_bytes // layout.pair))
+        for memory in ahead:
+            b.module.declare(
+                "llvm.prefetch.p0", "void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)"
+            )
+            address = b.offset(memory.start, b.mul(k, memory.size // shape.kc))
+            b.call_void("llvm.prefetch.p0", f"ptr {address}", "i32 0", "i32 2", "i32 1")
         for step in range(block.unroll):
             right = [
                 b.load(kind, b.offset(b_step, step * layout.row_bytes + column * align), align)
@@ -224,9 +264,7 @@ def end_tiles(b: Function) -> None:
     b.call_void("llvm.x86.tilerelease")
 
 
-def _tile_blocks(
-    b: Function, shape: DotShape, a: str, panels: str, c: str, depth: Value, first: str
-) -> None:
+def _tile_blocks(b: Function, shape: DotShape, a: str, panels: str, c: str, depth: Value, first: str) -> None:
     """Two by two accumulator tiles, so that each loaded tile enters two products."""
     layout = panel_layout(shape)
     tile_rows = min(TILE_ROWS, shape.rows)

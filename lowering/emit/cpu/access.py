@@ -1,0 +1,240 @@
+"""Reading and writing blocks of tensors: addresses, edges, strides, storage types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gizml_tile.dtypes import DType, math_dtype, to_numpy
+from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
+from gizml_tile.lowering.emit.cpu.builder import Function, Value, float_text, splat, suffix, vector
+from gizml_tile.lowering.emit.cpu.scope import Scope
+from gizml_tile.nodes import Node, View
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """One axis of a block: where it starts in the tensor, the tensor's size, the stride in bytes."""
+
+    start: Value
+    size: Value
+    stride_bytes: Value
+    nonnegative: bool  # the start is not before the tensor
+
+
+@dataclass
+class Block:
+    """A block of a tensor as a function addresses it, row ``r`` and column ``c`` counting from its start."""
+
+    scope: Scope
+    view: View
+    pointer: str
+    inside: str  # whether the leading coordinates are
+    rows: Along
+    columns: Along
+
+    @property
+    def dtype(self) -> DType:
+        return self.scope.unit.program.tensors[self.view.tensor].dtype
+
+    def row(self, row: Value, width: int) -> Line:
+        """The block's row, whose elements are taken ``width`` at a time along the columns."""
+        return self._line(self.rows, self.columns, row, width)
+
+    def column(self, column: Value, width: int) -> Line:
+        """The block's column, whose elements are taken ``width`` at a time along the rows."""
+        return self._line(self.columns, self.rows, column, width)
+
+    def _line(self, across: Along, along: Along, place: Value, width: int) -> Line:
+        function = self.scope.function
+        where = function.add(across.start, place)
+        offset = function.add(
+            function.mul(where, across.stride_bytes), function.mul(along.start, along.stride_bytes)
+        )
+        checks = [self.inside] if self.inside != "true" else []
+        if not across.nonnegative:
+            checks.append(function.compare("sge", where, 0))
+        checks.append(function.compare("slt", where, across.size))
+        inside = function.all_of(checks)
+        length = function.choose(inside, function.maximum(function.sub(along.size, along.start), 0), 0)
+        start: Value = 0
+        if not along.nonnegative:
+            start = function.maximum(function.sub(0, along.start), 0)
+            length = function.maximum(function.sub(length, start), 0)
+        limit = ""
+        if width > 1:
+            # Places count in 32 bits: no tile is longer than 2^20.
+            shortened = function.emit(f"trunc i64 {function.minimum(length, 2**30)} to i32")
+            limit = broadcast(function, "i32", shortened, width)
+        pointer = function.offset(self.pointer, offset)
+        return Line(self, pointer, start, length, along.stride_bytes, width, limit)
+
+
+@dataclass
+class Line:
+    """A row or column of a block: ``length`` elements from ``start`` on lie inside the tensor."""
+
+    block: Block
+    pointer: str
+    start: Value
+    length: Value
+    stride_bytes: Value
+    width: int
+    limit: str  # the length in every lane
+
+    def load(self, arithmetic: Arithmetic, place: Value, masks: dict[object, str]) -> str:
+        """Elements from ``place`` on as they are in registers, the pad outside."""
+        dtype, pad = self.block.dtype, self.block.view.pad
+        storage = arithmetic.storage_type(dtype)
+        single = arithmetic.with_width(1)
+        if self.width == 1:
+            return single.decode(dtype, self._load_one(single, place, pad))
+        if self.stride_bytes == 0:
+            value = single.decode(dtype, self._load_one(single, 0, pad, anywhere=True))
+            value = broadcast(self._function, single.type(dtype), value, self.width)
+            outside = arithmetic.constant(math_dtype(dtype), pad)
+            return arithmetic.select(math_dtype(dtype), self._mask(place, masks), value, outside)
+        kind = single.storage_type(dtype)
+        pads = splat(kind, _raw_text(dtype, pad), self.width)
+        mask = self._mask(place, masks)
+        raw = self._masked(
+            "load", storage, kind, place, [f"{vector('i1', self.width)} {mask}", f"{storage} {pads}"]
+        )
+        return arithmetic.decode(dtype, raw)
+
+    def store(self, arithmetic: Arithmetic, value: str, place: Value, masks: dict[object, str]) -> None:
+        """Writes ``value`` from ``place`` on; what lies outside the tensor is not written."""
+        dtype = self.block.dtype
+        raw = arithmetic.encode(dtype, value)
+        storage = arithmetic.storage_type(dtype)
+        function = self._function
+        if self.width == 1:
+            address = function.offset(self.pointer, function.mul(place, self.stride_bytes))
+
+            def write() -> list[str]:
+                function.store(storage, raw, address, dtype.bytes)
+                return []
+
+            function.when(self._inside(place), write)
+            return
+        kind = arithmetic.with_width(1).storage_type(dtype)
+        mask = self._mask(place, masks)
+        self._masked("store", storage, kind, place, [f"{vector('i1', self.width)} {mask}"], raw)
+
+    def _masked(
+        self, what: str, storage: str, kind: str, place: Value, rest: list[str], raw: str = ""
+    ) -> str:
+        """A masked load or store of neighbouring elements, or a gather or scatter of spread ones."""
+        function, element_bytes = self._function, self.block.dtype.bytes
+        if self.stride_bytes == element_bytes:
+            address = function.offset(self.pointer, function.mul(place, element_bytes))
+            pointer, name = f"ptr {address}", f"llvm.masked.{what}.{suffix(kind, self.width)}.p0"
+        else:
+            what = {"load": "gather", "store": "scatter"}[what]
+            pointer = f"{vector('ptr', self.width)} {self._addresses(place)}"
+            name = f"llvm.masked.{what}.{suffix(kind, self.width)}.v{self.width}p0"
+        first = [f"{storage} {raw}"] if raw else []
+        arguments = [*first, pointer, f"i32 {element_bytes}", *rest]
+        types = [argument[: argument.rindex(" ")] for argument in [*first, pointer]]
+        types += ["i32 immarg", vector("i1", self.width), *([] if raw else [storage])]
+        result = "void" if raw else storage
+        function.module.declare(name, f"{result} @{name}({', '.join(types)})")
+        if raw:
+            function.call_void(name, *arguments)
+            return ""
+        return function.call(storage, name, *arguments)
+
+    @property
+    def _function(self) -> Function:
+        return self.block.scope.function
+
+    def _load_one(
+        self, single: Arithmetic, place: Value, pad: float | int | bool, *, anywhere: bool = False
+    ) -> str:
+        """One element as it is stored, or the pad: its address is chosen, so that nothing branches."""
+        function, dtype = self._function, self.block.dtype
+        address = function.offset(self.pointer, function.mul(place, self.stride_bytes))
+        kind = single.storage_type(dtype)
+        inside = function.compare("sgt", self.length, 0) if anywhere else self._inside(place)
+        outside = function.module.constant(kind, _raw_text(dtype, pad))
+        chosen = function.emit(f"select i1 {inside}, ptr {address}, ptr {outside}")
+        return function.load(kind, chosen, dtype.bytes)
+
+    def _inside(self, place: Value) -> str:
+        function = self._function
+        return function.compare("ult", function.sub(place, self.start), self.length)
+
+    def _mask(self, place: Value, masks: dict[object, str]) -> str:
+        """Which lanes from ``place`` on lie inside; shared by the reads and stores of a pass."""
+        key = (self.limit, self.start, place)
+        if key not in masks:
+            function = self._function
+            lanes = vector("i32", self.width)
+            first = function.sub(place, self.start)
+            text = str(first) if isinstance(first, int) else function.emit(f"trunc i64 {first} to i32")
+            indices = broadcast(function, "i32", text, self.width)
+            indices = function.emit(f"add {lanes} {indices}, {numbers('i32', self.width)}")
+            masks[key] = function.emit(f"icmp ult {lanes} {indices}, {self.limit}")
+        return masks[key]
+
+    def _addresses(self, place: Value) -> str:
+        function = self._function
+        lanes = vector("i64", self.width)
+        indices = broadcast(function, "i64", str(place), self.width)
+        indices = function.emit(f"add {lanes} {indices}, {numbers('i64', self.width)}")
+        strides = broadcast(function, "i64", str(self.stride_bytes), self.width)
+        offsets = function.emit(f"mul {lanes} {indices}, {strides}")
+        return function.emit(f"getelementptr i8, ptr {self.pointer}, {lanes} {offsets}")
+
+
+def block_of(scope: Scope, node: Node) -> Block:
+    """The block that a read or put addresses; its coordinates must be known scalars."""
+    view = node.attr
+    assert isinstance(view, View)
+    coordinates = node.args[1:] if node.op == "put" else node.args
+    tensor = scope.tensors[view.tensor]
+    element_bytes = scope.unit.program.tensors[view.tensor].dtype.bytes
+    function = scope.function
+    leading = len(coordinates) - len(view.block)
+    pointer, checks = tensor.pointer, []
+    for axis in range(leading):
+        place = scope.scalar(coordinates[axis])
+        stride = function.mul(tensor.strides[axis], element_bytes)
+        pointer = function.offset(pointer, function.mul(place, stride))
+        checks.append(function.compare("slt", place, tensor.sizes[axis]))
+        if not scope.is_nonnegative(coordinates[axis]):
+            checks.append(function.compare("sge", place, 0))
+    axes = []
+    for axis, size in enumerate(view.block, leading):
+        start = scope.scalar(coordinates[axis])
+        if view.mode == "at":
+            start = function.mul(start, size)
+        stride = function.mul(tensor.strides[axis], element_bytes)
+        nonnegative = scope.is_nonnegative(coordinates[axis])
+        axes.append(Along(start, tensor.sizes[axis], stride, nonnegative))
+    if len(axes) == 1:
+        axes.insert(0, Along(0, 1, 0, True))
+    return Block(scope, view, pointer, function.all_of(checks), axes[0], axes[1])
+
+
+def broadcast(function: Function, kind: str, value: str, width: int) -> str:
+    """A scalar in every lane."""
+    if width == 1:
+        return value
+    of = vector(kind, width)
+    lane = function.emit(f"insertelement {of} poison, {kind} {value}, i64 0")
+    return function.emit(f"shufflevector {of} {lane}, {of} poison, <{width} x i32> zeroinitializer")
+
+
+def numbers(kind: str, width: int) -> str:
+    """The lanes' numbers as a constant."""
+    return "0" if width == 1 else f"<{', '.join(f'{kind} {lane}' for lane in range(width))}>"
+
+
+def _raw_text(dtype: DType, value: float | int | bool) -> str:
+    """A number as it is stored, as an LLVM constant."""
+    stored = np.asarray(value).astype(to_numpy(dtype))
+    if dtype is DType.F32:
+        return float_text(float(stored))
+    return str(int(stored.view(f"u{dtype.bytes}")))

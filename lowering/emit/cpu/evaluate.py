@@ -1,0 +1,238 @@
+"""The values of a pass at one place: virtual tiles are computed, the others loaded from their homes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gizml_tile.dtypes import BF16, I32, MASK
+from gizml_tile.lowering.emit.cpu.access import Block, Line, block_of, broadcast, numbers
+from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
+from gizml_tile.lowering.emit.cpu.builder import Value, vector
+from gizml_tile.lowering.emit.cpu.schedule import Buffer, is_scalar
+from gizml_tile.lowering.emit.cpu.scope import Scope, apply, register_dtype
+from gizml_tile.nodes import Const, Node
+
+
+@dataclass
+class Pass:
+    """What all places of a pass share: the blocks it reads, addressed once before its loops."""
+
+    scope: Scope
+    buffers: dict[Node, Buffer]
+    blocks: dict[Node, Block] = field(default_factory=dict)
+
+    def prepare(self, roots: tuple[Node, ...], made: frozenset[Node] = frozenset()) -> None:
+        """Addresses every block that values will be read from; ``made`` are computed, not loaded."""
+        for node in self.virtual(roots, made):
+            if node.op == "read" and node not in self.blocks:
+                self.blocks[node] = block_of(self.scope, node)
+
+    def virtual(self, roots: tuple[Node, ...], made: frozenset[Node] = frozenset()) -> list[Node]:
+        """The nodes that are computed to get ``roots``, and the leaves that are loaded."""
+        found: list[Node] = []
+        pending, seen = list(roots), set[Node]()
+        while pending:
+            node = pending.pop()
+            if node in seen or node.shape == ():
+                continue
+            seen.add(node)
+            found.append(node)
+            if is_scalar(node) or (node in self.buffers and node not in made):
+                continue
+            pending.extend(arg for arg in node.args if arg.is_tile)
+        return found
+
+
+@dataclass
+class RowPlace:
+    """A row of a tile; its vectors of columns are ``at`` places. ``local`` counts in the row block."""
+
+    shared: Pass
+    row: Value
+    local: Value
+    width: int
+    uniform: dict[Node, str] = field(default_factory=dict)
+    lines: dict[Node, Line] = field(default_factory=dict)
+
+    def prepare(self, roots: tuple[Node, ...], made: frozenset[Node] = frozenset()) -> None:
+        """Computes what is the same in the whole row, before the loop over its columns."""
+        shared = self.shared
+        pending, seen = list(roots), set[Node]()
+        while pending:
+            node = pending.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if is_scalar(node) or (node.shape[1] == 1 and self.width > 1):
+                self._uniform(node)
+            elif node in shared.buffers and node not in made:
+                continue
+            elif node.op == "read":
+                row = 0 if node.shape[0] == 1 else self.row
+                self.lines[node] = shared.blocks[node].row(row, self.width)
+            elif node.op != "transpose":
+                pending.extend(arg for arg in node.args if arg.is_tile)
+
+    def _uniform(self, node: Node) -> str:
+        if node not in self.uniform:
+            scope = self.shared.scope
+            if is_scalar(node):
+                value = str(scope.scalar(node))
+            else:
+                value = ColumnPlace(self.shared, self.row, self.local, 1).value(node)
+            kind = scope.arithmetic(1).type(register_dtype(node))
+            self.uniform[node] = broadcast(scope.function, kind, value, self.width)
+        return self.uniform[node]
+
+    def at(self, column: Value) -> Place:
+        return Place(self.shared, self.row, self.local, column, self.width, self)
+
+
+@dataclass
+class Place:
+    """``width`` neighbouring columns of one row."""
+
+    shared: Pass
+    row: Value
+    local: Value
+    column: Value
+    width: int
+    parent: RowPlace
+    memo: dict[Node, str] = field(default_factory=dict)
+    masks: dict[object, str] = field(default_factory=dict)
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        return self.shared.scope.arithmetic(self.width)
+
+    def value(self, node: Node) -> str:
+        """The node's value here, loaded where it has a home."""
+        if node in self.memo:
+            return self.memo[node]
+        if node in self.parent.uniform:
+            return self.parent.uniform[node]
+        if is_scalar(node) or (node.shape[1] == 1 and self.width > 1):
+            raise AssertionError(f"{node} was not prepared for its row")
+        buffer = self.shared.buffers.get(node)
+        if buffer is not None:
+            address = self.shared.scope.address(buffer, self.row, self.local, self.column)
+            self.memo[node] = load_buffer(self.shared.scope, buffer, address, self.width)
+            return self.memo[node]
+        return self.compute(node)
+
+    def compute(self, node: Node) -> str:
+        """The node's value here, computed from its operands."""
+        self.memo[node] = self._compute(node)
+        return self.memo[node]
+
+    def _compute(self, node: Node) -> str:
+        arithmetic = self.arithmetic
+        if node.op == "const" and isinstance(node.attr, Const):
+            return arithmetic.constant(register_dtype(node), node.attr.value)
+        if node.op == "iota" and isinstance(node.attr, Const):
+            return count(self.shared.scope, node, self.row, self.column, self.width, axis=1)
+        if node.op == "read":
+            return self.parent.lines[node].load(arithmetic, self.column, self.masks)
+        if node.op == "transpose":
+            # A column lying on its side.
+            inner = ColumnPlace(self.shared, self.column, self.column, self.width)
+            return inner.value(node.args[0])
+        return apply(arithmetic, node, [self.value(arg) for arg in node.args])
+
+
+@dataclass
+class ColumnPlace:
+    """``width`` neighbouring rows of tiles with one column."""
+
+    shared: Pass
+    row: Value
+    local: Value
+    width: int
+    memo: dict[Node, str] = field(default_factory=dict)
+    masks: dict[object, str] = field(default_factory=dict)
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        return self.shared.scope.arithmetic(self.width)
+
+    def value(self, node: Node) -> str:
+        if node in self.memo:
+            return self.memo[node]
+        scope = self.shared.scope
+        buffer = self.shared.buffers.get(node)
+        if is_scalar(node):
+            kind = scope.arithmetic(1).type(register_dtype(node))
+            value = str(scope.scalar(node))
+            self.memo[node] = broadcast(scope.function, kind, value, self.width)
+        elif buffer is not None:
+            self.memo[node] = self._load(buffer)
+        else:
+            return self.compute(node)
+        return self.memo[node]
+
+    def compute(self, node: Node) -> str:
+        self.memo[node] = self._compute(node)
+        return self.memo[node]
+
+    def _load(self, buffer: Buffer) -> str:
+        scope = self.shared.scope
+        if buffer.home().row_stride == 1 or self.width == 1:
+            address = scope.address(buffer, self.row, self.local, 0)
+            return load_buffer(scope, buffer, address, self.width)
+        kind = scope.arithmetic(1).type(buffer.dtype)
+        of, total = vector(kind, self.width), "poison"
+        for lane in range(self.width):
+            function = scope.function
+            row, local = function.add(self.row, lane), function.add(self.local, lane)
+            value = load_buffer(scope, buffer, scope.address(buffer, row, local, 0), 1)
+            total = function.emit(f"insertelement {of} {total}, {kind} {value}, i64 {lane}")
+        return total
+
+    def _compute(self, node: Node) -> str:
+        scope = self.shared.scope
+        if node.op == "const" and isinstance(node.attr, Const):
+            return self.arithmetic.constant(register_dtype(node), node.attr.value)
+        if node.op == "iota":
+            return count(scope, node, self.row, 0, self.width, axis=0)
+        if node.op == "read":
+            line = self.shared.blocks[node].column(0, self.width)
+            return line.load(self.arithmetic, self.row, self.masks)
+        if node.op == "transpose":
+            # A row standing up.
+            place = RowPlace(self.shared, 0, 0, self.width)
+            place.prepare(node.args)
+            return place.at(self.row).value(node.args[0])
+        return apply(self.arithmetic, node, [self.value(arg) for arg in node.args])
+
+
+def count(scope: Scope, node: Node, row: Value, column: Value, width: int, *, axis: int) -> str:
+    """An iota's values where the lanes run along ``axis``."""
+    assert isinstance(node.attr, Const)
+    function, arithmetic = scope.function, scope.arithmetic(width)
+    place = (row, column)[int(node.attr.value)]
+    text = str(place) if isinstance(place, int) else function.emit(f"trunc i64 {place} to i32")
+    indices = broadcast(function, "i32", text, width)
+    if node.attr.value == axis:
+        indices = function.emit(f"add {vector('i32', width)} {indices}, {numbers('i32', width)}")
+    return arithmetic.convert(I32, node.attr.dtype, indices)
+
+
+def load_buffer(scope: Scope, buffer: Buffer, address: str, width: int) -> str:
+    """Elements of a home as they are in registers."""
+    function = scope.function
+    arithmetic = scope.arithmetic(width)
+    if buffer.dtype is MASK:
+        raw = function.load(vector("i8", width), address, 1)
+        return arithmetic.decode(MASK, raw)
+    return function.load(arithmetic.type(buffer.dtype), address, buffer.element_bytes)
+
+
+def store_buffer(scope: Scope, buffer: Buffer, address: str, value: str, width: int) -> None:
+    """Writes elements from registers to a home."""
+    function, arithmetic = scope.function, scope.arithmetic(width)
+    if buffer.packed:
+        function.store(vector("i16", width), arithmetic.encode(BF16, value), address, 2)
+    elif buffer.dtype is MASK:
+        function.store(vector("i8", width), arithmetic.encode(MASK, value), address, 1)
+    else:
+        function.store(arithmetic.type(buffer.dtype), value, address, buffer.element_bytes)

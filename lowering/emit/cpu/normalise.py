@@ -1,0 +1,193 @@
+"""Brings a tile program into the form that the CPU schedules well: rows contiguous, few transposes.
+
+A tensor whose rows are not contiguous but whose columns are is read as the transpose of its transpose, so
+that every block is walked along contiguous memory. Transposes then sink through elementwise operations
+until they cancel or meet an operation that takes them for free (a product's packing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from gizml_tile.dtypes import F32, I32, MASK, math_dtype
+from gizml_tile.nodes import (
+    ARITHMETIC,
+    BITWISE,
+    COMPARISONS,
+    REDUCTIONS,
+    UNARY_FLOAT,
+    Attr,
+    Const,
+    Node,
+    Region,
+    Tensor,
+    TileProgram,
+    View,
+    make,
+)
+
+ELEMENTWISE = (
+    UNARY_FLOAT
+    | ARITHMETIC
+    | BITWISE
+    | COMPARISONS
+    | frozenset({"neg", "abs", "not_", "to", "select", "fma", "value"})
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Which argument a tensor of the normalised program is, and whether its last two axes are swapped."""
+
+    argument: int
+    swapped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Normalised:
+    program: TileProgram
+    storage: tuple[Storage, ...]
+
+
+def normalise(program: TileProgram, column_major: tuple[bool, ...]) -> Normalised:
+    """``column_major[t]`` says that tensor t's last-but-one axis is contiguous and its last is not."""
+    tensors = list(program.tensors)
+    storage = [Storage(number) for number in range(len(tensors))]
+    swapped: dict[int, int] = {}
+    for number, tensor in enumerate(program.tensors):
+        if column_major[number] and tensor.rank >= 2:
+            swapped[number] = len(tensors)
+            tensors.append(Tensor(tensor.name, tensor.dtype, tensor.rank))
+            storage.append(Storage(number, swapped=True))
+    rewriter = _Rewriter(tuple(tensors), swapped)
+    body = rewriter.region(program.body, {})
+    return Normalised(replace(program, tensors=tuple(tensors), body=body), tuple(storage))
+
+
+@dataclass
+class _Rewriter:
+    tensors: tuple[Tensor, ...]
+    swapped: dict[int, int]
+
+    def region(self, region: Region, known: dict[Node, Node]) -> Region:
+        known = known | {param: param for param in region.params}
+        nodes: list[Node] = []
+
+        def add(op: str, args: tuple[Node, ...], attr: Attr = None, like: Node | None = None) -> Node:
+            if op == "transpose":
+                simpler = _transposed(args[0], add)
+                if simpler is not None:
+                    return simpler
+            place = like.place if like else None
+            nodes.append(make(op, args, attr, place, tensors=self.tensors))
+            return nodes[-1]
+
+        for node in region.nodes:
+            args = tuple(known[arg] for arg in node.args)
+            known[node] = self.node(node, args, known, add, nodes)
+        return Region(region.params, tuple(nodes), tuple(known[result] for result in region.results))
+
+    def node(
+        self,
+        node: Node,
+        args: tuple[Node, ...],
+        known: dict[Node, Node],
+        add: Callable[..., Node],
+        nodes: list[Node],
+    ) -> Node:
+        if node.regions:
+            regions = tuple(self.region(region, known) for region in node.regions)
+            nodes.append(Node(node.op, args, node.attr, node.shape, node.dtype, node.place, regions))
+            return nodes[-1]
+        view = node.attr
+        if node.op == "read" and isinstance(view, View) and self._swaps(view):
+            tile = add("read", _swap_last(args), self._swapped_view(view), node)
+            return add("transpose", (tile,), None, node)
+        if node.op == "put" and isinstance(view, View) and self._swaps(view):
+            tile = _stretched(args[0], view.shape, add)
+            tile = add("transpose", (tile,), None, node)
+            return add("put", (tile, *_swap_last(args[1:])), self._swapped_view(view), node)
+        if node.op == "transpose":
+            return add("transpose", args, None, node)
+        if node.op in REDUCTIONS:
+            return _reduction(node, args[0], add)
+        if node.op in ELEMENTWISE and any(_is_transpose(arg) for arg in args):
+            inner = _all_transposed(args, add)
+            if inner is not None:
+                return add("transpose", (add(node.op, inner, node.attr, node),), None, node)
+        if args == node.args:
+            nodes.append(node)
+            return node
+        nodes.append(Node(node.op, args, node.attr, node.shape, node.dtype, node.place))
+        return nodes[-1]
+
+    def _swaps(self, view: View) -> bool:
+        # A row [1, C] of a column-major matrix stays a strided row: as a column it would be no better.
+        return view.tensor in self.swapped and len(view.block) == 2
+
+    def _swapped_view(self, view: View) -> View:
+        return replace(view, tensor=self.swapped[view.tensor], block=view.block[::-1])
+
+
+def _swap_last(coordinates: tuple[Node, ...]) -> tuple[Node, ...]:
+    return (*coordinates[:-2], coordinates[-1], coordinates[-2])
+
+
+def _is_transpose(node: Node) -> bool:
+    return node.op == "transpose" and min(node.shape) > 1
+
+
+def _stretched(tile: Node, shape: tuple[int, int], add: Callable[..., Node]) -> Node:
+    """A tile that is stored into a larger block, written out to the block's shape where it is a vector."""
+    if tile.shape == shape or tile.shape == (1, 1):
+        return tile
+    assert tile.dtype is not None
+    everywhere = add("const", (), Const(shape, MASK, True))
+    return add("select", (everywhere, tile, tile))
+
+
+def _transposed(node: Node, add: Callable[..., Node]) -> Node | None:
+    """The transpose of a node where it is simpler than a transpose of it."""
+    if node.shape == (1, 1):
+        return node
+    if node.op == "transpose":
+        return node.args[0]
+    if node.op == "const" and isinstance(node.attr, Const):
+        return add("const", (), replace(node.attr, shape=node.attr.shape[::-1]), node)
+    if node.op == "iota" and isinstance(node.attr, Const):
+        swapped = replace(node.attr, shape=node.attr.shape[::-1], value=1 - int(node.attr.value))
+        return add("iota", (), swapped, node)
+    return None
+
+
+def _all_transposed(args: tuple[Node, ...], add: Callable[..., Node]) -> tuple[Node, ...] | None:
+    """The operands transposed, where that needs no work: transposes, vectors, numbers, constants."""
+    for arg in args:
+        cheap = arg.op in ("transpose", "const", "iota") or arg.shape == () or min(arg.shape) == 1
+        if not cheap:
+            return None
+    return tuple(arg if arg.shape == () else add("transpose", (arg,), None, arg) for arg in args)
+
+
+def _reduction(node: Node, operand: Node, add: Callable[..., Node]) -> Node:
+    axis = node.attr
+    assert isinstance(axis, int)
+    axis %= 2
+    if operand.shape[axis] == 1:
+        return _along_one(node, operand, add)
+    if _is_transpose(operand) or (axis == 0 and operand.shape[1] == 1):
+        turned = add("transpose", (operand,), None, node)
+        return add("transpose", (add(node.op, (turned,), 1 - axis, node),), None, node)
+    return add(node.op, (operand,), axis, node)
+
+
+def _along_one(node: Node, operand: Node, add: Callable[..., Node]) -> Node:
+    """A reduction of single elements is the element, in the type that the reduction gives."""
+    assert operand.dtype is not None
+    if operand.dtype is MASK:
+        return add("to", (operand,), I32, node) if node.op == "sum" else operand
+    target = math_dtype(operand.dtype)
+    if operand.dtype is target or target is F32:
+        return operand
+    return add("to", (operand,), target, node)

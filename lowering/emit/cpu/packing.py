@@ -1,0 +1,176 @@
+"""What a product's operands look like in memory, and where they are packed.
+
+An operand that is a function of tensors alone is packed by a function of its own. If at least a few
+programs of a launch use the same block, every block is packed once for the launch, in parallel, before the
+programs run; else each program packs what it needs where it needs it. An operand that is computed from other
+tiles is packed by a task of the group that computes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gizml_tile.dtypes import BF16, FP8, DType
+from gizml_tile.lowering.emit.cpu.dot import DotShape, PanelLayout, panel_layout
+from gizml_tile.lowering.emit.cpu.normalise import ELEMENTWISE
+from gizml_tile.nodes import Node, View
+
+# Steps of k that are multiplied between two visits of the accumulators.
+CHUNK_DEPTH = 512
+# Blocks are packed for the whole launch from this many uses on.
+STAGE_REUSE = 3
+# The index operations whose value is the same in every program of a launch.
+INVARIANT = ELEMENTWISE | frozenset({"index", "size", "count", "scalar", "const"})
+PACKABLE = ELEMENTWISE | frozenset({"transpose", "const", "iota", "scalar"})
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the planner of products and loops needs to know about the CPU."""
+
+    vector: int  # F32 lanes of a vector register
+    bf16_dot: bool
+    amx: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packing:
+    """How one operand of a product is packed: rows in chunks of k (left) or panels (right)."""
+
+    side: str
+    shape: DotShape
+    source: Node
+    # the source is the operand's transpose: it is read along its rows and turned in registers
+    turned: bool
+
+    @property
+    def panels(self) -> PanelLayout:
+        return panel_layout(self.shape)
+
+    @property
+    def chunk_bytes(self) -> int:
+        if self.side == "right":
+            return self.panels.chunk_bytes
+        return self.shape.rows * self.shape.a_row_stride * self.panels.element_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A coordinate that tells an operand's blocks apart, and the tensor axis whose blocks it counts."""
+
+    index: Node
+    tensor: int
+    axis: int
+    block: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pack:
+    """A packing function: of the coordinates ``leaves`` and, for a deep product, a range of chunks.
+
+    ``ranged`` leaves have a known number of blocks, so that all blocks can be packed before the launch.
+    """
+
+    number: int
+    packing: Packing
+    leaves: tuple[Leaf, ...]
+    ranged: bool
+    turn: Node | None = None
+    start: Node | None = None
+    stop: Node | None = None
+    depth: int = 0
+
+    @property
+    def is_deep(self) -> bool:
+        return self.turn is not None
+
+
+def dot_mode(left: DType | None, right: DType | None, machine: Machine) -> str:
+    """Which multiplication serves two operand types: FP8 is exact in BF16, all floats are in F32."""
+    assert left is not None and right is not None
+    if left.is_integer:
+        return "int"
+    if {left, right} <= {BF16, FP8}:
+        if machine.amx:
+            return "amx"
+        if machine.bf16_dot:
+            return "bf16_dot"
+    return "fma"
+
+
+def packs_left(dot: Node, machine: Machine) -> bool:
+    """Whether a product reads its left operand as bf16, and so from a home of its own."""
+    return dot_mode(dot.args[0].dtype, dot.args[1].dtype, machine) in ("amx", "bf16_dot")
+
+
+def dot_shape(
+    rows: int, columns: int, depth: int, mode: str, machine: Machine, a_row_stride: int
+) -> DotShape:
+    """The micro-kernel's view of a product; AMX needs tiles of full width."""
+    if mode == "amx":
+        columns = max(columns, 16)
+    vector = min(machine.vector, columns)
+    element = "f32" if mode in ("fma", "int") else "bf16"
+    return DotShape(rows, columns, depth, element, mode, vector, a_row_stride, columns)  # type: ignore[arg-type]
+
+
+def is_packable(operand: Node, turn: Node | None = None) -> bool:
+    """Whether an operand is a function of tensors alone, so that a packing function can make it."""
+    return leaves_of(operand, turn) is not None
+
+
+def leaves_of(operand: Node, turn: Node | None = None) -> tuple[tuple[Leaf, ...], bool] | None:
+    """The coordinates that an operand's blocks depend on; None if it depends on more than tensors.
+
+    The loop's own index ``turn`` of a deep product is not one of them. The second value tells whether
+    every coordinate counts blocks of a tensor's axis, so that they can all be packed in advance.
+    """
+    source, _ = split_transpose(operand)
+    leaves: dict[Node, Leaf] = {}
+    ranged = True
+    seen: set[Node] = set()
+    pending = [source]
+    while pending:
+        node = pending.pop()
+        if node in seen or node is turn:
+            continue
+        seen.add(node)
+        if node.op == "read":
+            view = node.attr
+            assert isinstance(view, View)
+            for axis, coordinate in enumerate(node.args):
+                if coordinate is turn or is_invariant(coordinate):
+                    continue
+                blocked = axis - (len(node.args) - len(view.block))
+                ranged &= blocked < 0 or view.mode == "at"
+                block = view.block[blocked] if blocked >= 0 else 1
+                leaves.setdefault(coordinate, Leaf(coordinate, view.tensor, axis, block))
+        elif node.op == "transpose" and min(node.shape) > 1:
+            return None
+        elif node.shape == () or node.op not in PACKABLE:
+            if not is_invariant(node):
+                return None
+        else:
+            pending.extend(node.args)
+    return tuple(leaves.values()), ranged
+
+
+def is_invariant(node: Node) -> bool:
+    """Whether a scalar is the same in all programs of a launch."""
+    pending, seen = [node], set[Node]()
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if current.op not in INVARIANT:
+            return False
+        pending.extend(current.args)
+    return True
+
+
+def split_transpose(operand: Node) -> tuple[Node, bool]:
+    """An operand as (source, turned): a transpose is read along the rows of what it turns."""
+    if operand.op == "transpose" and min(operand.shape) > 1:
+        return operand.args[0], True
+    return operand, False

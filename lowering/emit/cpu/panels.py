@@ -1,0 +1,279 @@
+"""Packs the operands of products: the left one in rows, the right one in panels.
+
+A chunk holds up to ``kc`` steps of k. Where an operand's depth is not a multiple of the micro-kernel's step,
+zeros fill the rest; evaluating beyond the operand is harmless, for every read is masked at its tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gizml_tile.dtypes import BF16
+from gizml_tile.lowering.emit.cpu.access import broadcast, numbers
+from gizml_tile.lowering.emit.cpu.builder import Function, Value, vector
+from gizml_tile.lowering.emit.cpu.dot import depth_step
+from gizml_tile.lowering.emit.cpu.evaluate import Pass, RowPlace
+from gizml_tile.lowering.emit.cpu.packing import Packing
+from gizml_tile.lowering.emit.cpu.scope import Scope, register_dtype
+from gizml_tile.nodes import Node
+
+# Vectors of a row that are written without a loop.
+UNROLLED_VECTORS = 16
+
+
+@dataclass
+class Packer:
+    """Writes one operand. ``unit`` is what the depth is a multiple of, ``depth`` the depth itself."""
+
+    scope: Scope
+    packing: Packing
+    node: Node
+    shared: Pass
+    unit: int
+    depth: Value
+
+    @property
+    def kind(self) -> str:
+        """The LLVM type of a packed element."""
+        if self.packing.shape.element == "bf16":
+            return "i16"
+        return self.scope.arithmetic(1).type(register_dtype(self.node))
+
+    @property
+    def element_bytes(self) -> int:
+        return 2 if self.packing.shape.element == "bf16" else 4
+
+    @property
+    def step(self) -> int:
+        return depth_step(self.packing.shape)
+
+    @property
+    def ragged(self) -> bool:
+        """Whether there may be zeros behind the operand's depth."""
+        return self.unit % self.step != 0
+
+    def chunk(self, target: str, base: Value) -> Value:
+        """Writes the chunk that starts at step ``base`` of k; gives its depth with the zeros."""
+        function = self.scope.function
+        rest = function.minimum(function.sub(self.depth, base), self.packing.shape.kc)
+        if self.ragged:
+            rounded = function.add(rest, self.step - 1)
+            rest = function.sub(rounded, function.remainder(rounded, self.step))
+        if self.packing.side == "left":
+            (self._left_turned if self.packing.turned else self._left)(target, base, rest)
+        elif self.packing.turned:
+            self._right_turned(target, base, rest)
+        else:
+            pair = self.packing.panels.pair
+            function.loop(0, rest, pair, lambda k, _: self.right_rows(target, base, k), runs=True)
+        return rest
+
+    def _left(self, target: str, base: Value, depth: Value) -> None:
+        function = self.scope.function
+        shape = self.packing.shape
+        width = min(self.scope.unit.lanes, shape.kc)
+
+        def in_rows(row: Value, _: list[str]) -> Sequence[str]:
+            place = RowPlace(self.shared, row, row, width)
+            place.prepare((self.node,))
+            line = function.offset(target, function.mul(row, shape.a_row_stride * self.element_bytes))
+
+            def in_depth(k: Value, _: list[str]) -> Sequence[str]:
+                column = function.add(base, k)
+                value = self._lanes(place.at(column).value(self.node), column, width)
+                self._write(self._encode(value, width), width, line, k)
+                return ()
+
+            function.loop(0, depth, width, in_depth, runs=True)
+            return ()
+
+        function.loop(0, shape.rows, 1, in_rows)
+
+    def _left_turned(self, target: str, base: Value, depth: Value) -> None:
+        """The source's rows are steps of k."""
+        function = self.scope.function
+        shape = self.packing.shape
+        side = min(self.scope.unit.lanes, shape.rows, self.unit)
+
+        def in_depth(k: Value, _: list[str]) -> Sequence[str]:
+            def in_rows(row: Value, _: list[str]) -> Sequence[str]:
+                lines = []
+                for lane in range(side):
+                    step = function.add(base, function.add(k, lane))
+                    lines.append(self._row_value(step, row, side))
+                for lane, line in enumerate(transpose_block(function, self.kind, lines)):
+                    place = function.add(function.mul(function.add(row, lane), shape.a_row_stride), k)
+                    self._write(line, side, target, place)
+                return ()
+
+            function.loop(0, shape.rows, side, in_rows)
+            return ()
+
+        function.loop(0, depth, side, in_depth, runs=True)
+
+    def right_rows(self, target: str, base: Value, k: Value, local: Value = 0) -> Sequence[str]:
+        """One row of the right operand, or the two of a pair, into all panels of a chunk."""
+        function, layout = self.scope.function, self.packing.panels
+        columns = self.node.shape[1]
+        width = min(self.scope.unit.lanes, layout.width, columns)
+        places = []
+        for lane in range(layout.pair):
+            row = function.add(function.add(base, k), lane)
+            places.append((RowPlace(self.shared, row, function.add(local, lane), width), row))
+        for place, _ in places:
+            place.prepare((self.node,))
+        line = function.offset(target, function.mul(function.divide(k, layout.pair), layout.row_bytes))
+
+        def write(panel: Value, inner: int) -> None:
+            column = function.add(function.mul(panel, layout.width), inner)
+            values = []
+            for place, row in places:
+                if inner >= columns:
+                    values.append("zeroinitializer")
+                else:
+                    value = self._inside(place.at(column).value(self.node), row, width)
+                    values.append(self._encode(value, width))
+            value = values[0] if len(values) == 1 else interleave(function, self.kind, values, width)
+            start = function.offset(line, function.mul(panel, layout.panel_bytes))
+            self._write(value, width * layout.pair, start, inner * layout.pair)
+
+        def in_panels(panel: Value, _: list[str]) -> Sequence[str]:
+            for inner in range(0, layout.width, width):
+                write(panel, inner)
+            return ()
+
+        if layout.columns // width <= UNROLLED_VECTORS:
+            for panel in range(layout.panels):
+                in_panels(panel, [])
+        else:
+            function.loop(0, layout.panels, 1, in_panels)
+        return ()
+
+    def _right_turned(self, target: str, base: Value, depth: Value) -> None:
+        """The source's rows are columns of the operand; pairs of k lie in its rows already."""
+        function, layout = self.scope.function, self.packing.panels
+        columns = self.node.shape[0]
+        pair = layout.pair
+        side = min(self.scope.unit.lanes, layout.width, columns, max(1, self.unit // pair))
+        kind = "i32" if pair == 2 else self.kind
+
+        def in_columns(column: Value, _: list[str]) -> Sequence[str]:
+            panel, inner = function.divide(column, layout.width), function.remainder(column, layout.width)
+            start = function.offset(
+                target,
+                function.add(
+                    function.mul(panel, layout.panel_bytes),
+                    function.mul(inner, pair * layout.element_bytes),
+                ),
+            )
+            places = []
+            for lane in range(side):
+                row = function.add(column, lane)
+                places.append(RowPlace(self.shared, row, row, side * pair))
+                places[-1].prepare((self.node,))
+
+            def in_depth(k: Value, _: list[str]) -> Sequence[str]:
+                step = function.add(base, k)
+                lines = []
+                for place in places:
+                    value = self._lanes(place.at(step).value(self.node), step, side * pair)
+                    value = self._encode(value, side * pair)
+                    if pair == 2:
+                        of = vector("i32", side)
+                        value = function.emit(f"bitcast {vector('i16', 2 * side)} {value} to {of}")
+                    lines.append(value)
+                for lane, line in enumerate(transpose_block(function, kind, lines)):
+                    row = function.add(function.divide(k, pair), lane)
+                    address = function.offset(start, function.mul(row, layout.row_bytes))
+                    function.store(vector(kind, side), line, address, 4)
+                return ()
+
+            function.loop(0, depth, side * pair, in_depth, runs=True)
+            return ()
+
+        function.loop(0, columns, side, in_columns)
+        if columns < layout.columns:
+            self._clear_columns(target, columns, depth)
+
+    def _clear_columns(self, target: str, first: int, depth: Value) -> None:
+        """Zeros in the columns that only the matrix units' full width asks for."""
+        function, layout = self.scope.function, self.packing.panels
+
+        def in_depth(k: Value, _: list[str]) -> Sequence[str]:
+            line = function.offset(target, function.mul(function.divide(k, layout.pair), layout.row_bytes))
+            for column in range(first, layout.columns):
+                address = function.offset(line, column * layout.pair * layout.element_bytes)
+                function.store("i32", "0", address, 4)
+            return ()
+
+        function.loop(0, depth, layout.pair, in_depth, runs=True)
+
+    def _row_value(self, row: Value, column: Value, width: int) -> str:
+        place = RowPlace(self.shared, row, row, width)
+        place.prepare((self.node,))
+        return self._encode(self._inside(place.at(column).value(self.node), row, width), width)
+
+    def _inside(self, value: str, step: Value, width: int) -> str:
+        """A row of k that may lie behind the operand."""
+        if not self.ragged:
+            return value
+        function = self.scope.function
+        kind = vector(self.scope.arithmetic(1).type(register_dtype(self.node)), width)
+        inside = function.compare("slt", step, self.depth)
+        return function.emit(f"select i1 {inside}, {kind} {value}, {kind} zeroinitializer")
+
+    def _lanes(self, value: str, first: Value, width: int) -> str:
+        """Lanes along k, some of which may lie behind the operand."""
+        if not self.ragged:
+            return value
+        function = self.scope.function
+        kind = vector(self.scope.arithmetic(1).type(register_dtype(self.node)), width)
+        of = vector("i64", width)
+        steps = function.emit(
+            f"add {of} {broadcast(function, 'i64', str(first), width)}, {numbers('i64', width)}"
+        )
+        limit = broadcast(function, "i64", str(self.depth), width)
+        inside = function.emit(f"icmp slt {of} {steps}, {limit}")
+        return function.emit(f"select {vector('i1', width)} {inside}, {kind} {value}, {kind} zeroinitializer")
+
+    def _encode(self, value: str, width: int) -> str:
+        if self.packing.shape.element == "bf16":
+            return self.scope.arithmetic(width).encode(BF16, value)
+        return value
+
+    def _write(self, value: str, lanes: int, target: str, place: Value) -> None:
+        function = self.scope.function
+        address = function.offset(target, function.mul(place, self.element_bytes))
+        function.store(vector(self.kind, lanes), value, address, self.element_bytes)
+
+
+def transpose_block(function: Function, kind: str, rows: Sequence[str]) -> list[str]:
+    """The transpose of a square block whose rows are vectors, by log2(n) rounds of shuffles.
+
+    Each round exchanges, between rows that differ in one bit of their number, the halves that differ in
+    the same bit of the lane.
+    """
+    size, values = len(rows), list(rows)
+    of, bit = vector(kind, size), 1
+    while bit < size:
+        low = ", ".join(f"i32 {lane - bit + size if lane & bit else lane}" for lane in range(size))
+        high = ", ".join(f"i32 {lane + size if lane & bit else lane + bit}" for lane in range(size))
+        for number in range(size):
+            if not number & bit:
+                shuffle = f"shufflevector {of} {values[number]}, {of} {values[number | bit]}, <{size} x i32>"
+                values[number] = function.emit(f"{shuffle} <{low}>")
+                values[number | bit] = function.emit(f"{shuffle} <{high}>")
+        bit *= 2
+    return values
+
+
+def interleave(function: Function, kind: str, values: Sequence[str], width: int) -> str:
+    """Two vectors' lanes in turn."""
+    if width == 1:
+        of = vector(kind, 2)
+        pair = function.emit(f"insertelement {of} poison, {kind} {values[0]}, i64 0")
+        return function.emit(f"insertelement {of} {pair}, {kind} {values[1]}, i64 1")
+    of = vector(kind, width)
+    lanes = ", ".join(f"i32 {lane // 2 + lane % 2 * width}" for lane in range(2 * width))
+    return function.emit(f"shufflevector {of} {values[0]}, {of} {values[1]}, <{2 * width} x i32> <{lanes}>")

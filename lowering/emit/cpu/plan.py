@@ -1,0 +1,492 @@
+"""Plans a region: which tasks compute it, and in which groups and steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gizml_tile.lowering.emit.cpu.deep import DeepProduct, deep_product
+from gizml_tile.lowering.emit.cpu.dot import DotShape, depth_step
+from gizml_tile.lowering.emit.cpu.homes import captured, choose_homes
+from gizml_tile.lowering.emit.cpu.packing import (
+    CHUNK_DEPTH,
+    Leaf,
+    Machine,
+    Pack,
+    Packing,
+    dot_mode,
+    dot_shape,
+    leaves_of,
+    split_transpose,
+)
+from gizml_tile.lowering.emit.cpu.schedule import (
+    MATRIX_BLOCK_ROWS,
+    Buffer,
+    Carried,
+    CondItem,
+    DeepItem,
+    DeepTerm,
+    Group,
+    Item,
+    LoopItem,
+    RegionPlan,
+    Step,
+    Task,
+    is_scalar,
+)
+from gizml_tile.nodes import Const, Node, Region, TileProgram, View
+
+
+@dataclass
+class Context:
+    """What the plans of all regions of a program share."""
+
+    machine: Machine
+    # reads and stores of different tensors may touch the same memory: keep them in program order
+    ordered: bool
+    packs: list[Pack] = field(default_factory=list)
+    # left operands as bf16 or padded to the micro-kernel's step, by node, width and whether bf16
+    lefts: dict[tuple[Node, int, bool], Task] = field(default_factory=dict)
+
+
+def plan(program: TileProgram, machine: Machine, *, may_alias: bool) -> tuple[RegionPlan, list[Pack]]:
+    """The plan of a normalised program's body and the operands that functions of their own pack."""
+    read, written = set(), set()
+    for node in program.body.walk():
+        if isinstance(node.attr, View):
+            (read if node.op == "read" else written).add(node.attr.tensor)
+    context = Context(machine, bool(written) and (may_alias or bool(read & written)))
+    region, _ = plan_region(program.body, {}, (), context, outermost=True)
+    return region, context.packs
+
+
+def plan_region(
+    region: Region,
+    outer: dict[Node, Buffer],
+    destinations: tuple[Buffer | None, ...],
+    context: Context,
+    *,
+    outermost: bool = False,
+) -> tuple[RegionPlan, list[Pack]]:
+    """A region's plan and the packs that depend on nothing in it, to be made outside.
+
+    ``outer`` are the homes of tiles made outside, ``destinations`` where the results must be put.
+    """
+    planner = _Planner(region, dict(outer), context, is_outermost=outermost)
+    for node in region.nodes:
+        if node in planner.homes.needed:
+            planner.visit(node)
+    planner.results(destinations)
+    planner.mark_full_homes()
+    ready: list[list[Node | Pack]] = [[] for _ in range(len(planner.items) + 1)]
+    for after, entry in planner.ready:
+        ready[after + 1].append(entry)
+    return RegionPlan(planner.items, ready, planner.buffers, region.results), planner.outside
+
+
+@dataclass
+class _Planner:
+    region: Region
+    buffers: dict[Node, Buffer]
+    context: Context
+    items: list[Item] = field(default_factory=list)
+    ready: list[tuple[int, Node | Pack]] = field(default_factory=list)
+    outside: list[Pack] = field(default_factory=list)
+    # the item after which a scalar, or what an item other than a group makes, is there
+    done: dict[Node, int] = field(default_factory=dict)
+    tasks: dict[Node, Task] = field(default_factory=dict)
+    needs: dict[tuple[Node, int], int] = field(default_factory=dict)
+    # for the order of reads and stores
+    last_put: dict[int, int] = field(default_factory=dict)
+    last_effect: int = -1
+    last_read: int = -1
+    made_here: set[Task] = field(default_factory=set)
+    is_outermost: bool = False
+
+    def __post_init__(self) -> None:
+        self.homes = choose_homes(self.region, self.context.machine, self.context.ordered)
+        self.inside = set(self.region.nodes)
+        # products of inner regions find their left operands ready
+        self.inner_products: dict[Node, list[Node]] = {}
+        for node in self.region.nodes:
+            for inner in (inner for region in node.regions for inner in region.walk()):
+                if inner.op == "dot" and inner.args[0] in self.inside:
+                    self.inner_products.setdefault(inner.args[0], []).append(inner)
+
+    # When a value is there.
+
+    def need(self, node: Node, rows: int) -> int:
+        """The first item in which ``node`` can be used row by row beside ``rows`` rows; 0 rows: whole."""
+        key = (node, rows)
+        if key not in self.needs:
+            self.needs[key] = self._need(node, rows)
+        return self.needs[key]
+
+    def _need(self, node: Node, rows: int) -> int:
+        if node in self.done:
+            return self.done[node] + 1
+        task = self.tasks.get(node)
+        if task is not None:
+            alongside = node.shape[0] == rows and task.kind != "column_reduce"
+            return task.group if alongside else task.group + 1
+        if node not in self.inside or node in self.buffers:
+            return 0
+        inner_rows = 0 if node.op == "transpose" else rows
+        return max((self.need(arg, inner_rows) for arg in node.args), default=0)
+
+    def whole(self, nodes: tuple[Node, ...]) -> int:
+        return max((self.need(node, 0) for node in nodes), default=0)
+
+    # Placing tasks.
+
+    def add(self, task: Task, earliest: int = 0) -> Task:
+        """Puts a task into the first group that can take it, and there into the first step."""
+        for node in task.inputs:
+            rows = 0 if task.kind == "turn" else task.rows
+            earliest = max(earliest, self.need(node, rows))
+        earliest = max([earliest, *(before.group for before in task.after)])
+        for number in range(earliest, len(self.items)):
+            item = self.items[number]
+            if isinstance(item, Group) and item.rows == task.rows:
+                task.group = number
+                break
+        else:
+            task.group = len(self.items)
+            self.items.append(Group(task.rows))
+        group = self.items[task.group]
+        assert isinstance(group, Group)
+        self._add_to_step(group, task)
+        if task.makes:
+            self.tasks[task.node] = task
+        return task
+
+    def _add_to_step(self, group: Group, task: Task) -> None:
+        first = 0
+        for before in (*task.after, *self._made_in(task.inputs, task.group)):
+            if before.group == task.group:
+                together = before.kind == "store" and before.key == task.key
+                first = max(first, before.step if together else before.step + 1)
+        for number in range(first, len(group.steps)):
+            if group.steps[number].key == task.key:
+                task.step = number
+                group.steps[number].tasks.append(task)
+                return
+        task.step = len(group.steps)
+        group.steps.append(Step(task.key, [task]))
+
+    def _made_in(self, inputs: tuple[Node, ...], group: int) -> list[Task]:
+        """The tasks of a group that virtual inputs are made from."""
+        found, pending, seen = [], list(inputs), set[Node]()
+        while pending:
+            node = pending.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            task = self.tasks.get(node)
+            if task is not None:
+                if task.group == group:
+                    found.append(task)
+            elif node in self.inside and node not in self.done:
+                pending.extend(node.args)
+        return found
+
+    # Nodes in program order.
+
+    def visit(self, node: Node) -> None:
+        match node.op:
+            case "loop":
+                self.loop(node)
+            case "cond":
+                self.cond(node)
+            case "result":
+                pass
+            case "put":
+                self.put(node)
+            case "dot":
+                self.dot(node)
+            case "sum" | "max" | "min":
+                self.reduction(node)
+            case _ if is_scalar(node):
+                self.scalar(node)
+            case _ if node in self.homes.turned:
+                rows, columns = node.shape
+                self.add(Task("turn", node, rows, columns, node.args, self.home_of(node), makes=True))
+            case _ if node in self.homes.stored:
+                self.store(node)
+        for product in self.inner_products.get(node, ()):
+            buffer, _ = self.left_operand(node, self.shape_of(product))
+            buffer.full = True
+
+    def scalar(self, node: Node) -> None:
+        after = self.whole(node.args) - 1
+        if node.op == "read" and self.context.ordered:
+            after = max(after, self.last_effect)
+            self.last_read = max(self.last_read, after + 1)
+        self.done[node] = after
+        self.ready.append((after, node))
+
+    def home_of(self, node: Node) -> Buffer:
+        assert node.dtype is not None
+        self.buffers[node] = Buffer(node.shape[0], node.shape[1], node.dtype)
+        return self.buffers[node]
+
+    def store(self, node: Node) -> None:
+        earliest = self.last_effect + 1 if node.op == "read" and self.context.ordered else 0
+        rows, columns = node.shape
+        task = Task("store", node, rows, columns, node.args, self.home_of(node), makes=True)
+        self.add(task, earliest)
+        if node.op == "read":
+            self.last_read = max(self.last_read, task.group)
+
+    def put(self, node: Node) -> None:
+        view = node.attr
+        assert isinstance(view, View)
+        earliest = self.last_put.get(view.tensor, -1) + 1
+        if self.context.ordered:
+            earliest = max(earliest, self.last_read + 1, self.last_effect + 1)
+        rows, columns = view.shape
+        task = self.add(Task("put", node, rows, columns, node.args), earliest)
+        self.last_put[view.tensor] = task.group
+        self.last_effect = max(self.last_effect, task.group)
+
+    def reduction(self, node: Node) -> None:
+        rows, columns = node.args[0].shape
+        kind = "reduce" if node.attr == 1 else "column_reduce"
+        task = Task(kind, node, rows, columns, node.args, self.home_of(node), makes=True)
+        if kind == "column_reduce":
+            assert node.dtype is not None
+            task.partial = Buffer(1, columns, node.dtype, full=True)
+        self.add(task)
+        self.read_back(node)
+
+    def read_back(self, node: Node) -> None:
+        """A [1, 1] tile that a group makes is read once as a scalar."""
+        if node.shape == (1, 1):
+            self.buffers[node].full = True
+            group = self.tasks[node].group
+            self.done[node] = group
+            self.ready.append((group, node))
+
+    # Products.
+
+    def shape_of(self, product: Node) -> DotShape:
+        """The micro-kernel's form of a product whose left operand is one tile."""
+        rows, depth = product.args[0].shape
+        # A group multiplies a block of its rows at a time.
+        rows = min(rows, MATRIX_BLOCK_ROWS)
+        columns = product.args[1].shape[1]
+        mode = dot_mode(product.args[0].dtype, product.args[1].dtype, self.context.machine)
+        chunk = min(depth, CHUNK_DEPTH)
+        shape = dot_shape(rows, columns, chunk, mode, self.context.machine, depth)
+        step = depth_step(shape)
+        return dot_shape(rows, columns, max(chunk, step), mode, self.context.machine, max(depth, step))
+
+    def dot(self, node: Node) -> None:
+        left, right = node.args[:2]
+        rows, columns = node.shape
+        shape = self.shape_of(node)
+        packed, earliest = self.pack_right(right, shape)
+        buffer = self.home_of(node)
+        buffer.stride = shape.c_row_stride
+        left_buffer, after = self.left_operand(left, shape)
+        for start in node.args[2:]:
+            after = (*after, self.add(Task("store", start, rows, columns, (start,), buffer)))
+        task = Task("dot", node, rows, columns, (left,), buffer, packed, left_buffer, makes=True)
+        task.after = after
+        self.add(task, earliest)
+        self.read_back(node)
+
+    def left_operand(self, left: Node, shape: DotShape) -> tuple[Buffer, tuple[Task, ...]]:
+        """The left operand row by row as the micro-kernel reads it, and the task to wait for."""
+        packed = shape.element == "bf16"
+        rows, depth = left.shape
+        known = self.buffers.get(left)
+        if not packed and known is not None and known.row_stride == shape.a_row_stride:
+            return known, ()
+        key = (left, shape.a_row_stride, packed)
+        task = self.context.lefts.get(key)
+        if task is None:
+            assert left.dtype is not None
+            buffer = Buffer(rows, depth, left.dtype, shape.a_row_stride, packed=packed)
+            task = self.add(Task("store", left, rows, depth, (left,), buffer))
+            self.context.lefts[key] = task
+            self.made_here.add(task)
+        assert task.buffer is not None
+        return task.buffer, (task,) if task in self.made_here else ()
+
+    def pack_right(self, right: Node, shape: DotShape) -> tuple[Pack | Packing, int]:
+        """Has the right operand packed; tells the first item that finds it so."""
+        leaves = None if self.context.ordered else leaves_of(right)
+        if leaves is None:
+            packing = Packing("right", shape, right, False)
+            task = self.add(Task("pack", right, *right.shape, (right,), right=packing))
+            return packing, task.group + 1
+        pack = self.pack("right", right, shape, leaves)
+        self.hoist([pack])
+        return pack, self.whole(tuple(leaf.index for leaf in pack.leaves))
+
+    def pack(
+        self,
+        side: str,
+        operand: Node,
+        shape: DotShape,
+        leaves: tuple[tuple[Leaf, ...], bool],
+        product: DeepProduct | None = None,
+    ) -> Pack:
+        packing = Packing(side, shape, *split_transpose(operand))
+        number = len(self.context.packs)
+        if product is None:
+            pack = Pack(number, packing, *leaves, depth=operand.shape[0])
+        else:
+            pack = Pack(number, packing, *leaves, product.turn, product.start, product.stop, product.depth)
+        self.context.packs.append(pack)
+        return pack
+
+    def hoist(self, packs: list[Pack]) -> None:
+        """Packs in this region what depends on something made in it, and leaves the rest to the outside."""
+        for pack in packs:
+            coordinates = tuple(leaf.index for leaf in pack.leaves)
+            local = any(index in self.inside or index in self.region.params for index in coordinates)
+            if local or self.is_outermost:
+                self.ready.append((self.whole(coordinates) - 1, pack))
+            else:
+                self.outside.append(pack)
+
+    # Structure.
+
+    def loop(self, node: Node) -> None:
+        if not self.context.ordered and self.deep(node):
+            return
+        region = node.regions[0]
+        carried: list[Carried | None] = []
+        inner = dict(self.buffers)
+        for param, initial in zip(region.params[1:], node.args[3:], strict=True):
+            if is_scalar(param):
+                carried.append(None)
+                continue
+            assert param.dtype is not None
+            rows, columns = param.shape
+            places = [Buffer(rows, columns, param.dtype, full=True) for _ in range(2)]
+            moving = [Buffer(rows, columns, param.dtype, full=True, moving=True) for _ in range(3)]
+            home = Carried(*places, *moving)
+            carried.append(home)
+            inner[param] = home.current
+            self.add(Task("store", initial, rows, columns, (initial,), home.start))
+        destinations = tuple(home.following if home else None for home in carried)
+        body, outside = plan_region(region, inner, destinations, self.context)
+        self.hoist(outside)
+        self.structured(node, LoopItem(node, body, tuple(carried), self.results_of(node)))
+        for result in self.results_of(node):
+            home = carried[result.attr]  # type: ignore[index]
+            if home is not None:
+                self.buffers[result] = home.final
+
+    def cond(self, node: Node) -> None:
+        homes = tuple(
+            None if is_scalar(value) else Buffer(*value.shape, value.dtype, full=True)  # type: ignore[arg-type]
+            for value in node.regions[0].results
+        )
+        arms = []
+        for region in node.regions:
+            arm, outside = plan_region(region, self.buffers, homes, self.context)
+            self.hoist(outside)
+            arms.append(arm)
+        self.structured(node, CondItem(node, (arms[0], arms[1]), homes, self.results_of(node)))
+        for result in self.results_of(node):
+            home = homes[result.attr]  # type: ignore[index]
+            if home is not None:
+                self.buffers[result] = home
+
+    def results_of(self, node: Node) -> tuple[Node, ...]:
+        return tuple(
+            result for result in self.region.nodes if result.op == "result" and result.args[0] is node
+        )
+
+    def structured(self, node: Node, item: Item) -> None:
+        number = len(self.items)
+        self.items.append(item)
+        for result in self.results_of(node):
+            self.done[result] = number
+        inner = [found for region in node.regions for found in region.walk()]
+        for found in inner:
+            if isinstance(found.attr, View) and found.op == "put":
+                self.last_put[found.attr.tensor] = number
+        if any(found.op in ("put", "read") for found in inner):
+            self.last_effect = max(self.last_effect, number)
+            self.last_read = max(self.last_read, number)
+
+    def deep(self, node: Node) -> bool:
+        products = deep_product(node)
+        if products is None:
+            return False
+        found = [
+            (leaves_of(product.left, product.turn), leaves_of(product.right, product.turn))
+            for product in products
+        ]
+        if any(left is None or right is None for left, right in found):
+            return False
+        terms = []
+        for product, (left, right) in zip(products, found, strict=True):
+            rows, columns = product.left.shape[0], product.right.shape[1]
+            mode = dot_mode(product.left.dtype, product.right.dtype, self.context.machine)
+            shape = dot_shape(rows, columns, CHUNK_DEPTH, mode, self.context.machine, CHUNK_DEPTH)
+            assert product.initial.dtype is not None and left is not None and right is not None
+            buffer = Buffer(rows, columns, product.initial.dtype, shape.c_row_stride, full=True)
+            initial = product.initial
+            from_zero = initial.op == "const" and isinstance(initial.attr, Const) and initial.attr.value == 0
+            if not from_zero:
+                self.add(Task("store", initial, rows, columns, (initial,), buffer))
+            terms.append(
+                DeepTerm(
+                    self.pack("left", product.left, shape, left, product),
+                    self.pack("right", product.right, shape, right, product),
+                    buffer,
+                    from_zero,
+                )
+            )
+        self.structured(node, DeepItem(node, tuple(terms)))
+        for result in self.results_of(node):
+            self.buffers[result] = terms[result.attr].buffer  # type: ignore[index]
+        return True
+
+    # The end of a region.
+
+    def results(self, destinations: tuple[Buffer | None, ...]) -> None:
+        for value, destination in zip(self.region.results, destinations, strict=False):
+            if destination is None:
+                continue
+            task = self.tasks.get(value)
+            if task is not None and task.buffer is not None:
+                buffer = task.buffer
+                plain = buffer.merged is None and not buffer.full and buffer.row_stride == buffer.columns
+                if plain and buffer is not destination:
+                    buffer.merged = destination
+                    continue
+            rows, columns = value.shape
+            self.add(Task("store", value, rows, columns, (value,), destination))
+
+    def mark_full_homes(self) -> None:
+        """A home that another item than its own group reads must have all rows."""
+        for number, item in enumerate(self.items):
+            if isinstance(item, Group):
+                for task in item.tasks:
+                    self._mark(task.inputs, number)
+                    for before in task.after:
+                        if before.group != number and before.buffer is not None:
+                            before.buffer.full = True
+            elif isinstance(item, LoopItem | CondItem):
+                self._mark(tuple(value for inner in item.node.regions for value in captured(inner)), -1)
+        self._mark(tuple(value for value in self.region.results if is_scalar(value)), -1)
+
+    def _mark(self, values: tuple[Node, ...], group: int) -> None:
+        pending, seen = list(values), set[Node]()
+        while pending:
+            node = pending.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            task = self.tasks.get(node)
+            if task is not None:
+                if task.group != group and task.buffer is not None:
+                    task.buffer.full = True
+            elif node in self.inside:
+                pending.extend(node.args)

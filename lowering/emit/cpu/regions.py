@@ -1,0 +1,276 @@
+"""Writes the items of a region's plan: groups, loops, branches and deep products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gizml_tile.lowering.emit.cpu.access import block_of
+from gizml_tile.lowering.emit.cpu.builder import Value, vector
+from gizml_tile.lowering.emit.cpu.dot import (
+    DotShape,
+    begin_tiles,
+    depth_step,
+    micro_product,
+    tile_configuration,
+)
+from gizml_tile.lowering.emit.cpu.evaluate import load_buffer
+from gizml_tile.lowering.emit.cpu.packing import Pack, Packing
+from gizml_tile.lowering.emit.cpu.packs import find_block, find_chunk, staged_block
+from gizml_tile.lowering.emit.cpu.schedule import (
+    Buffer,
+    CondItem,
+    DeepItem,
+    DeepTerm,
+    Group,
+    LoopItem,
+    RegionPlan,
+    kind_of,
+)
+from gizml_tile.lowering.emit.cpu.scope import Scope
+from gizml_tile.lowering.emit.cpu.steps import GroupWriter
+from gizml_tile.nodes import Node
+
+LINE = 64
+
+
+@dataclass
+class Arena:
+    """A thread's private memory, handed out in cache lines."""
+
+    bytes: int = 0
+
+    def take(self, size: int) -> int:
+        place = self.bytes
+        # Buffers that follow one another at multiples of 4 KB would meet in the same cache sets.
+        self.bytes += -(-size // LINE) * LINE + LINE
+        return place
+
+
+@dataclass
+class RegionWriter:
+    """Writes regions into one function; ``configured`` is the tile configuration that is loaded."""
+
+    scope: Scope
+    arena: Arena
+    base: str = "%arena"
+    packings: dict[Packing, str] = field(default_factory=dict)
+    configurations: set[bytes] = field(default_factory=set)
+
+    def write(self, plan: RegionPlan) -> None:
+        for number, item in enumerate(plan.items):
+            self._ready(plan, number)
+            if isinstance(item, Group):
+                self._homes(item)
+                GroupWriter(self.scope, plan.buffers, self.packings, self._configure).write(item)
+            elif isinstance(item, LoopItem):
+                self._loop(item)
+            elif isinstance(item, CondItem):
+                self._cond(item)
+            else:
+                self._deep(item)
+        self._ready(plan, len(plan.items))
+
+    def _ready(self, plan: RegionPlan, number: int) -> None:
+        for entry in plan.ready[number]:
+            if isinstance(entry, Pack):
+                chunks = -(-entry.depth // entry.packing.shape.kc)
+                local = self._memory(chunks * entry.packing.chunk_bytes)
+                self.scope.packs[entry] = find_block(self.scope, entry, local)
+            elif entry in plan.buffers:
+                buffer = plan.buffers[entry]
+                address = self.scope.address(buffer, 0, 0, 0)
+                self.scope.scalars[entry] = load_buffer(self.scope, buffer, address, 1)
+            elif entry.op == "read":
+                self.scope.scalars[entry] = self._scalar_read(entry)
+            else:
+                self.scope.scalar(entry)
+
+    def _scalar_read(self, node: Node) -> str:
+        line = block_of(self.scope, node).row(0, 1)
+        return line.load(self.scope.arithmetic(1), 0, {})
+
+    def _memory(self, size: int) -> str:
+        return self.scope.function.offset(self.base, self.arena.take(size))
+
+    def _home(self, buffer: Buffer, block_rows: int = 0) -> None:
+        """Gives a buffer its place in the arena, once."""
+        buffer = buffer.home()
+        if buffer in self.scope.homes or buffer.moving:
+            return
+        rows = buffer.rows if buffer.full or not block_rows else min(block_rows, buffer.rows)
+        place = self.arena.take(rows * buffer.row_stride * buffer.element_bytes)
+        self.scope.homes[buffer] = self.scope.entry_address(self.base, place)
+
+    def _homes(self, group: Group) -> None:
+        for task in group.tasks:
+            for buffer in (task.buffer, task.left):
+                if buffer is not None:
+                    self._home(buffer, group.block_rows)
+            if task.kind == "column_reduce" and task.partial is not None:
+                self._home(task.partial)
+            if task.kind == "pack" and isinstance(task.right, Packing):
+                chunks = -(-task.rows // task.right.shape.kc)
+                place = self.arena.take(chunks * task.right.chunk_bytes)
+                self.packings[task.right] = self.scope.entry_address(self.base, place)
+
+    def _configure(self, shape: DotShape) -> None:
+        """Loads the matrix unit's configuration for a product that needs one."""
+        if shape.mode != "amx":
+            return
+        configuration = tile_configuration(shape)
+        self.configurations.add(configuration)
+        text = ", ".join(f"i8 {byte}" for byte in configuration)
+        address = self.scope.function.module.constant("[64 x i8]", f"[{text}]")
+        begin_tiles(self.scope.function, address)
+
+    # Structure.
+
+    def _loop(self, item: LoopItem) -> None:
+        scope, node = self.scope, item.node
+        start, stop, step = (scope.scalar(arg) for arg in node.args[:3])
+        region = node.regions[0]
+        turn, *params = region.params
+        initial: list[tuple[str, str]] = []
+        for param, carried, value in zip(params, item.carried, node.args[3:], strict=True):
+            if carried is None:
+                initial.append((kind_of(param.dtype), str(scope.scalar(value))))
+                continue
+            for home in (carried.start, carried.other):
+                self._home(home)
+                initial.append(("ptr", scope.homes[home]))
+
+        def body(index: Value, values: list[str]) -> Sequence[str]:
+            scope.scalars[turn] = index
+            scope.signs[turn] = step == 1 and scope.is_nonnegative(node.args[0])
+            rest = list(values)
+            for param, carried in zip(params, item.carried, strict=True):
+                if carried is None:
+                    scope.scalars[param] = rest.pop(0)
+                else:
+                    scope.homes[carried.current] = rest.pop(0)
+                    scope.homes[carried.following] = rest.pop(0)
+            self.write(item.body)
+            results: list[str] = []
+            for result, carried in zip(region.results, item.carried, strict=True):
+                if carried is None:
+                    results.append(str(scope.scalar(result)))
+                else:
+                    results += [scope.homes[carried.following], scope.homes[carried.current]]
+            return results
+
+        values = self._turns(start, stop, step, body, initial)
+        for number, carried in enumerate(item.carried):
+            value = values.pop(0)
+            if carried is not None:
+                values.pop(0)
+                scope.homes[carried.final] = value
+            for result in item.results:
+                if result.attr == number and carried is None:
+                    scope.scalars[result] = value
+
+    def _turns(
+        self, start: Value, stop: Value, step: Value, body: object, initial: list[tuple[str, str]]
+    ) -> list[str]:
+        """A loop whose step may be negative, or not known before the launch; step 0 gives no turn."""
+        function = self.scope.function
+        if step == 1:
+            return function.loop(start, stop, 1, body, initial)  # type: ignore[arg-type]
+        distance = function.sub(stop, start)
+        if isinstance(step, int):
+            size = abs(step)
+            length = distance if step > 0 else function.sub(0, distance)
+            length = function.maximum(length, 0)
+            count = function.divide(function.add(length, size - 1), size)
+        else:
+            up = function.compare("sgt", step, 0)
+            size_text = function.choose(up, step, function.sub(0, step))
+            none = function.compare("eq", step, 0)
+            safe = function.choose(none, 1, size_text)
+            length = function.maximum(function.choose(up, distance, function.sub(0, distance)), 0)
+            quotient = function.emit(f"udiv i64 {function.add(length, function.sub(safe, 1))}, {safe}")
+            count = function.choose(none, 0, quotient)
+
+        def numbered(number: Value, values: list[str]) -> Sequence[str]:
+            return body(function.add(start, function.mul(number, step)), values)  # type: ignore[operator]
+
+        return function.loop(0, count, 1, numbered, initial)
+
+    def _cond(self, item: CondItem) -> None:
+        scope, function = self.scope, self.scope.function
+        for home in item.homes:
+            if home is not None:
+                self._home(home)
+        results = item.node.regions[0].results
+        scalars = [number for number, home in enumerate(item.homes) if home is None]
+        kinds = [kind_of(results[number].dtype) for number in scalars]
+
+        def arm(number: int) -> list[str]:
+            self.write(item.arms[number])
+            region = item.node.regions[number]
+            return [str(scope.scalar(region.results[place])) for place in scalars]
+
+        condition = str(scope.scalar(item.node.args[0]))
+        values = function.when(condition, lambda: arm(0), lambda: arm(1), kinds)
+        for result in item.results:
+            if result.attr in scalars:
+                scope.scalars[result] = values[scalars.index(result.attr)]
+
+    # Deep products.
+
+    def _deep(self, item: DeepItem) -> None:
+        scope, function = self.scope, self.scope.function
+        found = []
+        for term in item.terms:
+            self._home(term.buffer)
+            left, depth, chunks = staged_block(scope, term.left)
+            right, _, _ = staged_block(scope, term.right)
+            locals_ = [
+                self._memory(pack.packing.chunk_bytes) if address else ""
+                for pack, address in ((term.left, left), (term.right, right))
+            ]
+            found.append((term, left, right, depth, locals_))
+            self._clear_if_empty(term, chunks)
+
+        shape = item.terms[0].left.packing.shape
+
+        def chunk(number: Value, _: list[str]) -> Sequence[str]:
+            for term, left, right, depth, (left_local, right_local) in found:
+                packing = term.left.packing
+                a = find_chunk(scope, term.left, left, left_local, depth, number)
+                b = find_chunk(scope, term.right, right, right_local, depth, number)
+                rest = function.sub(depth, function.mul(number, packing.shape.kc))
+                rest = function.minimum(rest, packing.shape.kc)
+                step = depth_step(packing.shape)
+                if term.left.depth % step:
+                    rounded = function.add(rest, step - 1)
+                    rest = function.sub(rounded, function.remainder(rounded, step))
+                first = function.compare("eq", number, 0) if term.from_zero else "false"
+                self._configure(packing.shape)
+                total = scope.address(term.buffer, 0, 0, 0)
+                micro_product(function, packing.shape, a, b, total, rest, first)
+            return ()
+
+        depth = found[0][3]
+        count = function.divide(function.add(depth, shape.kc - 1), shape.kc)
+        function.loop(0, count, 1, chunk)
+
+    def _clear_if_empty(self, term: DeepTerm, chunks: Value) -> None:
+        """A product without any turn is its start, which is otherwise never written."""
+        scope, function = self.scope, self.scope.function
+        if not term.from_zero:
+            return
+        elements = term.buffer.rows * term.buffer.row_stride
+        width = min(elements, scope.unit.lanes)
+        kind = vector(kind_of(term.buffer.dtype), width)
+
+        def clear() -> list[str]:
+            def write(place: Value, _: list[str]) -> Sequence[str]:
+                address = function.offset(scope.homes[term.buffer], function.mul(place, 4))
+                function.store(kind, "zeroinitializer", address, 4)
+                return ()
+
+            function.loop(0, elements, width, write)
+            return []
+
+        function.when(function.compare("eq", chunks, 0), clear)

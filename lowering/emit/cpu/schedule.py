@@ -1,0 +1,197 @@
+"""What a plan of a region is made of.
+
+A *task* computes one tile that needs a home in memory, reduces one, or stores one to a tensor. Tasks whose
+row r needs only row r of each other form a *group*: one loop over blocks of a few rows, in which each
+*step* is one pass over the columns. All other values are *virtual*: computed again where they are used.
+So softmax is one group of three steps (max; exp and sum; divide and store), whose rows stay in the L1.
+
+Items (groups, loops, branches, deep products) run one after another. Scalars, that is indices and
+[1, 1] tiles, are computed right after the last item they depend on, and so are packed operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gizml_tile.dtypes import MASK, DType, math_dtype
+from gizml_tile.lowering.emit.cpu.dot import DotShape
+from gizml_tile.lowering.emit.cpu.packing import Pack, Packing
+from gizml_tile.nodes import Node
+
+# A wide row block must stay in the L1 beside what is read: 8192 elements are 32 KB.
+BLOCK_ELEMENTS = 8192
+BLOCK_ROWS = 16
+MATRIX_BLOCK_ROWS = 32  # two tiles of the matrix unit
+
+
+@dataclass(eq=False)
+class Buffer:
+    """A tile's home in a thread's arena, row by row.
+
+    A full home has all rows, else only those of the current block. A ``moving`` home is one of the two of a
+    carried value, which change roles every turn. ``packed`` holds bf16 for the matrix units.
+    """
+
+    rows: int
+    columns: int
+    dtype: DType
+    stride: int = 0  # elements from row to row; 0 is the number of columns
+    full: bool = False
+    moving: bool = False
+    packed: bool = False
+    merged: Buffer | None = None
+
+    def home(self) -> Buffer:
+        """The buffer that really holds the value."""
+        buffer = self
+        while buffer.merged is not None:
+            buffer = buffer.merged
+        return buffer
+
+    @property
+    def row_stride(self) -> int:
+        return self.stride or self.columns
+
+    @property
+    def element_bytes(self) -> int:
+        return 2 if self.packed else {"float": 4, "i32": 4, "i64": 8, "i1": 1}[kind_of(self.dtype)]
+
+
+@dataclass(eq=False)
+class Task:
+    """One thing a group does; ``node`` is the value (kind "store") or the operation itself."""
+
+    kind: str  # store put reduce column_reduce dot turn pack
+    node: Node
+    rows: int
+    columns: int
+    inputs: tuple[Node, ...]
+    buffer: Buffer | None = None
+    right: Pack | Packing | None = None  # a product's right operand, or what a pack task packs
+    left: Buffer | None = None
+    makes: bool = False  # whether the buffer becomes the node's home
+    partial: Buffer | None = None  # the running totals of a reduction over rows
+    after: tuple[Task, ...] = ()
+    group: int = -1
+    step: int = -1
+
+    @property
+    def shape(self) -> DotShape:
+        """The product's form for the micro-kernel."""
+        assert self.right is not None
+        return (self.right.packing if isinstance(self.right, Pack) else self.right).shape
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Tasks with equal keys can share a pass over the block."""
+        if self.kind in ("store", "put", "reduce"):
+            return ("wide", self.columns) if self.columns > 1 else ("tall",)
+        if self.kind == "column_reduce":
+            return ("columns", self.columns)
+        return (self.kind, self)
+
+
+@dataclass(eq=False)
+class Step:
+    key: tuple[object, ...]
+    tasks: list[Task] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Group:
+    rows: int
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def tasks(self) -> Iterator[Task]:
+        for step in self.steps:
+            yield from step.tasks
+
+    @property
+    def block_rows(self) -> int:
+        """Rows that one turn of the group's loop computes."""
+        widest = max((task.columns for task in self.tasks), default=1)
+        kinds = {task.kind for task in self.tasks}
+        if "dot" in kinds and self._matrix_units():
+            return min(self.rows, MATRIX_BLOCK_ROWS)
+        if kinds & {"dot", "turn", "column_reduce", "pack"}:
+            return min(self.rows, BLOCK_ROWS)
+        return min(self.rows, max(1, min(BLOCK_ROWS, BLOCK_ELEMENTS // widest)))
+
+    def _matrix_units(self) -> bool:
+        # Two by two tiles of 16 rows each.
+        return any(task.kind == "dot" and task.shape.mode == "amx" for task in self.tasks)
+
+
+@dataclass(eq=False)
+class Carried:
+    """The homes of a carried tile: two places, and which of them holds it when.
+
+    A turn reads ``current`` and writes ``following``; after the loop the value is in ``final``.
+    """
+
+    start: Buffer
+    other: Buffer
+    current: Buffer
+    following: Buffer
+    final: Buffer
+
+
+@dataclass(eq=False)
+class LoopItem:
+    node: Node
+    body: RegionPlan
+    carried: tuple[Carried | None, ...]  # None for a scalar
+    results: tuple[Node, ...]
+
+
+@dataclass(eq=False)
+class CondItem:
+    node: Node
+    arms: tuple[RegionPlan, RegionPlan]
+    homes: tuple[Buffer | None, ...]
+    results: tuple[Node, ...]
+
+
+@dataclass(eq=False)
+class DeepTerm:
+    """One product of a deep loop; ``from_zero`` says that it does not start from what is in its home."""
+
+    left: Pack
+    right: Pack
+    buffer: Buffer
+    from_zero: bool
+
+
+@dataclass(eq=False)
+class DeepItem:
+    """A loop that only accumulates products of what it reads: one product of the whole depth each."""
+
+    node: Node
+    terms: tuple[DeepTerm, ...]
+
+
+Item = Group | LoopItem | CondItem | DeepItem
+
+
+@dataclass(eq=False)
+class RegionPlan:
+    items: list[Item]
+    # ready[i] is computed before item i, the last entry after all
+    ready: list[list[Node | Pack]]
+    buffers: dict[Node, Buffer]
+    results: tuple[Node, ...]
+
+
+def kind_of(dtype: DType | None) -> str:
+    """The LLVM type that an element has in a register."""
+    assert dtype is not None
+    if dtype is MASK:
+        return "i1"
+    return {DType.F32: "float", DType.I32: "i32", DType.I64: "i64"}[math_dtype(dtype)]
+
+
+def is_scalar(node: Node) -> bool:
+    """Whether a value is uniform: an index or a [1, 1] tile."""
+    return node.shape in ((), (1, 1))
