@@ -68,7 +68,7 @@ class CpuArtifact:
     text: str
     entry: str
     arena_bytes: int
-    arguments: tuple[tuple[str, int, int | str], ...]
+    arguments: tuple[tuple[str | int, ...], ...]
 
 
 def emit(program: TileProgram, signature: CpuSignature, host: Host) -> CpuArtifact:
@@ -112,15 +112,15 @@ def _is_column_major(layout: tuple[str, ...]) -> bool:
     return len(layout) >= 2 and layout[-1] != "unit" and layout[-2] == "unit"
 
 
-def _words(program: TileProgram, arguments: ArgumentLayout) -> tuple[tuple[str, int, int | str], ...]:
-    words: list[tuple[str, int, int | str]] = []
+def _words(program: TileProgram, arguments: ArgumentLayout) -> tuple[tuple[str | int, ...], ...]:
+    words: list[tuple[str | int, ...]] = []
     for number, rank in enumerate(arguments.ranks):
         words.append(("pointer", number, 0))
         words.extend(("size", number, axis) for axis in range(rank))
         words.extend(("stride", number, axis) for axis in range(rank))
     for number, scalar in enumerate(program.scalars):
         words.append(("scalar", number, "index" if scalar.dtype is I64 else "float"))
-    words.extend(("grid", axis, 0) for axis in range(3))
+    words.extend(("grid", axis) for axis in range(3))
     return tuple(words)
 
 
