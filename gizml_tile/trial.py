@@ -39,7 +39,7 @@ class Trial:
 
     def keep_results(self) -> None:
         """Remember what the written tensors hold now."""
-        self._results = [_array(self.infos[number]).copy() for number in self._written]
+        self._results = [array_of(self.infos[number]).copy() for number in self._written]
 
     def difference(self, other: Trial, rounds: bool) -> str:
         """What differs between the results of two trials beyond rounding; empty where nothing does."""
@@ -101,7 +101,7 @@ def _copy(low: int, high: int) -> np.ndarray[Any, Any]:
     return copy
 
 
-def _array(info: TensorInfo) -> np.ndarray[Any, Any]:
+def array_of(info: TensorInfo) -> np.ndarray[Any, Any]:
     """A tensor's elements as a NumPy array over the same memory."""
     low, high = info.extent
     memory: Any = (ctypes.c_uint8 * (high - low)).from_address(low)

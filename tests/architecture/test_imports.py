@@ -1,0 +1,118 @@
+"""The arrows between the parts go one way, and importing the package stays cheap."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gizml_tile
+import gizml_tile.frontend
+import gizml_tile.lowering
+
+PARTS = {
+    "gizml_tile.frontend": Path(gizml_tile.frontend.__file__).parent,
+    "gizml_tile.lowering": Path(gizml_tile.lowering.__file__).parent,
+    "gizml_tile": Path(gizml_tile.__file__).parent,
+}
+# What is joined by `kernel` and the modules that stand directly under it: all of a launch.
+JOINING = {"__init__", "kernel", "build", "looking", "cli", "tune", "specialise"}
+# The tile IR, and what says how it is traced and checked.
+TILE_IR = {"nodes", "dtypes", "errors", "target", "rounding"}
+
+
+def modules(part: str):
+    folder = PARTS[part]
+    for path in sorted(folder.rglob("*.py")):
+        name = ".".join((part, *path.relative_to(folder).with_suffix("").parts))
+        if part == "gizml_tile" and name.startswith(("gizml_tile.frontend.", "gizml_tile.lowering.")):
+            continue
+        yield name.removesuffix(".__init__"), path
+
+
+def imports(name: str, path: Path):
+    """Every module of the package that a module imports, at its top or inside a function."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    typing_only = set()
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            typing_only.update(ast.walk(node))
+    for node in ast.walk(tree):
+        if node in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")
+                parents = parents[: len(parents) - node.level + 1]
+                base = ".".join([*parents, *([base] if base else [])])
+            found = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for module in found:
+            if module.split(".")[0] == "gizml_tile" and module != "gizml_tile":
+                yield module
+
+
+def is_under(module: str, part: str) -> bool:
+    return module == part or module.startswith(f"{part}.")
+
+
+ALL = [(name, path) for part in PARTS for name, path in modules(part)]
+
+
+@pytest.mark.parametrize("name, path", ALL, ids=[name for name, _ in ALL])
+def test_arrows_go_one_way(name, path):
+    for module in imports(name, path):
+        if is_under(name, "gizml_tile.frontend"):
+            allowed = is_under(module, "gizml_tile.frontend") or is_under(module, "gizml_tile.errors")
+        elif is_under(name, "gizml_tile.lowering"):
+            allowed = is_under(module, "gizml_tile.lowering") or any(
+                is_under(module, f"gizml_tile.{each}") for each in TILE_IR
+            )
+        elif is_under(name, "gizml_tile.runtime"):
+            allowed = any(is_under(module, f"gizml_tile.{each}") for each in ("runtime", "dtypes", "errors"))
+        else:
+            joins = is_under(module, "gizml_tile.frontend") or is_under(module, "gizml_tile.lowering")
+            allowed = not joins or name.removeprefix("gizml_tile.") in JOINING or name == "gizml_tile"
+        assert allowed, f"{name} imports {module}"
+
+
+def test_frontend_and_lowering_are_seen():
+    names = {name for name, _ in ALL}
+    assert {"gizml_tile.frontend", "gizml_tile.lowering", "gizml_tile.kernel"} <= names
+    assert len(names) > 30
+
+
+IMPORT = """
+import sys, time
+start = time.process_time()
+import gizml_tile
+seconds = time.process_time() - start
+heavy = {"libcst", "llvmlite", "rich", "ml_dtypes", "platformdirs", "torch", "cuda", "hip"}
+print(seconds, sorted(heavy & set(sys.modules)))
+"""
+
+
+def test_importing_is_cheap():
+    times = []
+    for _ in range(3):
+        result = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True)
+        seconds, loaded = result.stdout.split(maxsplit=1)
+        assert loaded.strip() == "[]"
+        times.append(float(seconds))
+    assert min(times) < 0.3
+
+
+def test_public_names():
+    names = (
+        "kernel function run tune ir source explain simulate cdiv unroll Program Tile Index In Out DType "
+        "TileError F32 F16 BF16 FP8 MASK I8 U8 I16 I32 I64"
+    )
+    assert set(gizml_tile.__all__) == set(names.split())
+    for name in gizml_tile.__all__:
+        assert getattr(gizml_tile, name) is not None
