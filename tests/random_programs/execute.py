@@ -92,7 +92,7 @@ class Evaluator:
             return self.position[op.attr]
         if op.name == "count":
             return grid[op.attr]
-        if op.name == "int":
+        if op.name in ("int", "arg"):
             return op.attr
         a, *rest = (_int(arg) for arg in args)
         b = rest[0] if rest else 0
@@ -172,10 +172,10 @@ class Evaluator:
 
     def tile(self, op: Op, args: list[object]) -> Value:
         name, attr = op.name, op.attr
-        if name in ("k", "full", "zeros"):
-            value = {"k": attr, "full": attr[1] if name == "full" else 0}.get(name, 0)
-            constant = _constant(value, F32 if name == "k" else attr[-1])
-            return _stretch(constant, op.types[0].shape)
+        if name in ("k", "arg"):
+            return _constant(attr, F32)
+        if name in ("full", "zeros"):
+            return _stretch(_constant(attr[1] if name == "full" else 0, attr[-1]), op.types[0].shape)
         if name == "iota":
             shape, axis, dtype = attr
             numbers = np.indices(shape)[axis]
@@ -252,13 +252,13 @@ def on_device(program: Program, tensors: dict[str, np.ndarray]) -> None:
 def by_interpreter(program: Program, tensors: dict[str, np.ndarray]) -> None:
     """Trace the program and let NumPy run its tile IR."""
     traced = trace("body", compile_body(program, tensors), grid_rank=len(program.grid))
-    interpret(traced.program, traced.tensors, program.grid)
+    interpret(traced.program, traced.tensors, program.grid, traced.scalars)
 
 
 def by_simplified_interpreter(program: Program, tensors: dict[str, np.ndarray]) -> None:
     """The same after the passes that all devices share."""
     traced = trace("body", compile_body(program, tensors), grid_rank=len(program.grid))
-    interpret(simplify(traced.program), traced.tensors, program.grid)
+    interpret(simplify(traced.program), traced.tensors, program.grid, traced.scalars)
 
 
 def check(program: Program, execute: Execute = on_device) -> Outcome:
@@ -272,7 +272,26 @@ def check(program: Program, execute: Execute = on_device) -> Outcome:
         execute(program, {name: view for name, (_, view) in arrays.items()})
     except Exception as error:
         return Outcome(f"{type(error).__name__}: {error}", type(error).__name__)
-    return compare(program, arrays, memory, before, untouched)
+    outcome = compare(program, arrays, memory, before, untouched)
+    if program.ieee and outcome.problem is None and execute is on_device:
+        compare_bits(program, arrays, outcome)
+    return outcome
+
+
+def compare_bits(
+    program: Program, arrays: dict[str, tuple[np.ndarray, np.ndarray]], outcome: Outcome
+) -> None:
+    """Where every operation is rounded exactly, fused products too are settled by the tile IR."""
+    again = {spec.name: build(spec)[1] for spec in program.tensors}
+    by_simplified_interpreter(program, again)
+    for spec in program.tensors:
+        want, got = (stored(view, spec).lo for view in (again[spec.name], arrays[spec.name][1]))
+        wrong = ~same(want, got)
+        if wrong.any():
+            place = tuple(int(i) for i in np.argwhere(wrong)[0])
+            outcome.kind = "bits"
+            outcome.problem = f"{spec.name}{list(place)} is {got[place]!r}, the tile IR says {want[place]!r}"
+            return
 
 
 def compile_body(program: Program, tensors: dict[str, np.ndarray]) -> Callable[[object], None]:

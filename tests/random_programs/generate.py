@@ -4,357 +4,19 @@ from __future__ import annotations
 
 import random
 
-from programs import INDEX, Arg, Axis, Block, Literal, Op, Program, TensorSpec, Type, ViewSpec, prune
+from programs import INDEX, Arg, Axis, Block, Literal, Op, Program, TensorSpec, ViewSpec, prune
+from writer import FLOATS, INTEGERS, Writer
 
 from gizml_tile.dtypes import (
     BF16,
     F16,
     F32,
     FP8,
-    I8,
-    I16,
-    I32,
     I64,
     MASK,
-    U8,
     DType,
     integer_range,
-    math_dtype,
 )
-from gizml_tile.nodes import broadcast
-
-FLOATS = [F32, F32, F32, F16, BF16, FP8]
-INTEGERS = [I32, I32, I8, U8, I16, I64]
-UNARY = "neg abs exp exp2 log sqrt rsqrt sigmoid tanh gelu gelu_erf relu floor".split()
-BINARY = "add add sub mul mul div maximum minimum".split()
-COMPARISONS = "lt le gt ge eq ne".split()
-
-
-class Writer:
-    """Grows the operations of one region; regions inside see the names of those around them."""
-
-    def __init__(self, owner: Generator, names: dict[str, Type]):
-        self.owner, self.random, self.names = owner, owner.random, names
-        self.ops: list[Op] = []
-
-    def emit(self, name: str, type_: Type, *args: Arg, attr: object = None) -> str:
-        result = self.owner.fresh("i" if type_.is_index else "m" if type_.dtype is MASK else "t")
-        self.ops.append(Op(name, (result,), (type_,), args, attr))
-        self.names[result] = type_
-        return result
-
-    def pick(self, wanted) -> str | None:
-        """A name that fits, later ones rather than earlier ones."""
-        found = [name for name, type_ in self.names.items() if wanted(type_)]
-        if not found:
-            return None
-        return found[max(self.random.randrange(len(found)) for _ in range(2))]
-
-    def floats(self) -> str:
-        return self.pick(lambda t: t.dtype is not None and t.dtype.is_float) or self.read(
-            self.owner.float_dtype()
-        )
-
-    def integer_tile(self) -> str:
-        found = self.pick(lambda t: t.dtype is not None and t.dtype.is_integer)
-        return found or self.read(self.random.choice(INTEGERS))
-
-    def masks(self) -> str:
-        return self.pick(lambda t: t.dtype is MASK) or self.compare()
-
-    def fitting(self, name: str, wanted) -> Arg | None:
-        """A name of the wanted kind that broadcasts with another."""
-        shape = self.names[name].shape
-        limit = self.owner.limit
-        return self.pick(
-            lambda t: (
-                wanted(t) and (both := broadcast(shape, t.shape)) is not None and both[0] * both[1] <= limit
-            )
-        )
-
-    def index(self) -> Arg:
-        roll = self.random.random()
-        if roll < 0.3:
-            return Literal(self.random.choice([0, 0, 0, 1, 1, 2, 3, -1]))
-        if roll < 0.8:
-            return self.pick(lambda t: t.is_index) or self.emit("id", INDEX, attr=0)
-        return self.index_math()
-
-    def index_math(self) -> str:
-        roll = self.random.random()
-        if roll < 0.2:
-            return self.emit("id", INDEX, attr=self.random.randrange(3))
-        if roll < 0.3:
-            return self.emit("count", INDEX, attr=self.random.randrange(3))
-        if roll < 0.5 and self.owner.views:
-            view = self.random.choice(self.owner.views)
-            rank = len(self.owner.tensor(view.tensor).axes)
-            return self.emit(
-                self.random.choice(["dim", "blocks"]), INDEX, attr=(view.name, self.random.randrange(rank))
-            )
-        left = self.pick(lambda t: t.is_index) or self.emit("int", INDEX, attr=self.random.randrange(-3, 9))
-        operation = self.random.choice("add sub mul minimum maximum div rem floordiv floormod neg".split())
-        if operation == "neg":
-            return self.emit("neg", INDEX, left)
-        if operation in ("div", "rem", "floordiv", "floormod") and self.random.random() < 0.7:
-            return self.emit(operation, INDEX, left, Literal(self.random.choice([1, 2, 3, 4, 8, -2, -3])))
-        right: Arg = self.index() if self.random.random() < 0.5 else Literal(self.random.randrange(-4, 9))
-        if operation in ("div", "rem", "floordiv", "floormod") and right == Literal(0):
-            right = Literal(5)
-        return self.emit(operation, INDEX, left, right)
-
-    def read(self, dtype: DType | None = None, shape: tuple[int, int] | None = None) -> str:
-        view = self.owner.input(dtype, shape)
-        tensor = self.owner.tensor(view.tensor)
-        window = self.random.random() < 0.35
-        coordinates: list[Arg] = []
-        for axis in range(len(tensor.axes)):
-            blocked = axis >= len(tensor.axes) - len(view.block)
-            if window and blocked and self.random.random() < 0.6:
-                coordinates.append(Literal(self.random.randrange(-5, 9)))
-            else:
-                coordinates.append(self.index())
-        return self.emit(
-            "read",
-            Type(tensor.dtype, view.tile),
-            *coordinates,
-            attr=(view.name, "window" if window else "at"),
-        )
-
-    def compare(self) -> str:
-        left = self.floats() if self.random.random() < 0.7 else self.integer_tile()
-        kind = self.names[left].dtype.is_float
-        name = self.random.choice(COMPARISONS)
-        right = self.fitting(left, lambda t: t.dtype not in (None, MASK) and t.dtype.is_float == kind)
-        if right is None or right == left or self.random.random() < 0.3:
-            right = Literal(self.random.choice([0, 1, -1, 3]))
-        return self.emit(name, Type(MASK, self.joint(left, right)), left, right)
-
-    def joint(self, *args: Arg) -> tuple[int, int]:
-        shape = broadcast(*(self.names[arg].shape if isinstance(arg, str) else (1, 1) for arg in args))
-        assert shape is not None
-        return shape
-
-    def constant(self) -> str:
-        rows, columns = self.owner.size(), self.owner.size()
-        roll = self.random.random()
-        if roll < 0.25:
-            return self.emit("k", Type(F32), attr=self.number())
-        if roll < 0.45:
-            return self.emit("full", Type(F32, (rows, columns)), attr=((rows, columns), self.number(), F32))
-        if roll < 0.55:
-            return self.emit("zeros", Type(F32, (rows, columns)), attr=((rows, columns), F32))
-        if roll < 0.8:
-            dtype = self.random.choice([F32, I32, I64])
-            axis = self.random.randrange(2)
-            return self.emit("iota", Type(dtype, (rows, columns)), attr=((rows, columns), axis, dtype))
-        dtype = self.random.choice([F32, I32, I64])
-        index = self.pick(lambda t: t.is_index) or self.index_math()
-        return self.emit("value", Type(dtype), index, attr=dtype)
-
-    def number(self) -> float:
-        return self.random.choice([0.0, 1.0, -1.0, 0.5, 2.0, -0.0, 3.25, 1e-3, 0.1, -7.7])
-
-    def unary(self) -> str:
-        a = self.floats()
-        return self.emit(self.random.choice(UNARY), Type(F32, self.names[a].shape), a)
-
-    def binary(self) -> str:
-        a = self.floats()
-        b = self.fitting(a, lambda t: t.dtype is not None and t.dtype.is_float)
-        if b is None or self.random.random() < 0.15:
-            b = Literal(self.number())
-        args = (a, b) if isinstance(b, Literal) or self.random.random() < 0.5 else (b, a)
-        return self.emit(self.random.choice(BINARY), Type(F32, self.joint(a, b)), *args)
-
-    def multiply_add(self) -> str:
-        """a * b + c in one of its forms, which fuse."""
-        a = self.floats()
-        is_float = lambda t: t.dtype is not None and t.dtype.is_float
-        b = self.fitting(a, is_float) or Literal(self.number())
-        product = self.emit("mul", Type(F32, self.joint(a, b)), a, b)
-        c = self.fitting(product, is_float) or Literal(self.number())
-        name, swap = self.random.choice(["add", "sub"]), self.random.random() < 0.5 and isinstance(c, str)
-        args = (c, product) if swap else (product, c)
-        return self.emit(name, Type(F32, self.joint(*args)), *args)
-
-    def integer(self) -> str:
-        a = self.integer_tile()
-        kind = math_dtype(self.names[a].dtype)
-        shape = self.names[a].shape
-        roll = self.random.random()
-        if roll < 0.15:
-            return self.emit(self.random.choice(["neg", "abs", "not_"]), Type(kind, shape), a)
-        if roll < 0.3:
-            name = self.random.choice(["shl", "shr"])
-            return self.emit(name, Type(kind, shape), a, Literal(self.random.randrange(8)))
-        if roll < 0.45:
-            name = self.random.choice(["floordiv", "floormod"])
-            return self.emit(
-                name, Type(kind, shape), a, Literal(self.random.choice([1, 2, 3, 7, -1, -2, -5, 16]))
-            )
-        b = self.fitting(a, lambda t: t.dtype is not None and t.dtype.is_integer)
-        if b is None or self.random.random() < 0.2:
-            b = Literal(self.random.randrange(-100, 101))
-        wide = I64 if isinstance(b, str) and self.names[b].dtype is I64 else kind
-        name = self.random.choice("add sub mul maximum minimum and_ or_ xor".split())
-        return self.emit(name, Type(wide, self.joint(a, b)), a, b)
-
-    def logic(self) -> str:
-        a = self.masks()
-        if self.random.random() < 0.3:
-            return self.emit("not_", Type(MASK, self.names[a].shape), a)
-        b = self.fitting(a, lambda t: t.dtype is MASK) or a
-        return self.emit(self.random.choice(["and_", "or_", "xor"]), Type(MASK, self.joint(a, b)), a, b)
-
-    def select(self) -> str:
-        condition = self.masks()
-        is_float = self.random.random() < 0.75
-        wanted = lambda t: t.dtype not in (None, MASK) and t.dtype.is_float == is_float
-        yes = self.fitting(condition, wanted)
-        if yes is None:
-            return condition
-        both = self.joint(condition, yes)
-        no = self.pick(lambda t: wanted(t) and broadcast(both, t.shape) == both)
-        if no is None or self.random.random() < 0.2:
-            no = Literal(self.random.choice([0, 1, -3]))
-        first = self.names[yes].dtype
-        second = self.names[no].dtype if isinstance(no, str) else None
-        if first is second:
-            dtype = first
-        elif is_float:
-            dtype = F32
-        else:
-            dtype = I64 if I64 in (first, second) else I32
-        return self.emit("select", Type(dtype, self.joint(condition, yes, no)), condition, yes, no)
-
-    def convert(self) -> str:
-        a = self.pick(lambda t: t.dtype is not None) or self.floats()
-        dtype = self.random.choice([F32, F16, BF16, FP8, F32, I32, I64, I16, I8, U8])
-        return self.emit("to", Type(dtype, self.names[a].shape), a, attr=dtype)
-
-    def reduction(self) -> str:
-        a = self.pick(lambda t: t.dtype is not None and t.shape != (1, 1)) or self.floats()
-        name, axis = self.random.choice(["sum", "max", "min"]), self.random.choice([0, 1, -1, -2])
-        kind = self.names[a]
-        dtype = math_dtype(kind.dtype)
-        if kind.dtype is MASK and name == "sum":
-            dtype = I32
-        shape = (1, kind.shape[1]) if axis in (0, -2) else (kind.shape[0], 1)
-        return self.emit(name, Type(dtype, shape), a, attr=axis)
-
-    def transpose(self) -> str:
-        a = self.pick(lambda t: t.dtype is not None) or self.floats()
-        kind = self.names[a]
-        return self.emit("transpose", Type(kind.dtype, kind.shape[::-1]), a)
-
-    def dot(self) -> str:
-        if self.random.random() < 0.12:
-            dtypes, result = [I8, U8], I32
-        else:
-            dtypes, result = FLOATS, F32
-        left = self.operand(dtypes, None)
-        right = self.operand(dtypes, self.names[left].shape[1])
-        shape = (self.names[left].shape[0], self.names[right].shape[1])
-        product = self.emit("dot", Type(result, shape), left, right)
-        if result is F32 and self.random.random() < 0.5:
-            c = self.fitting(product, lambda t: t.dtype is not None and t.dtype.is_float)
-            if c is not None:
-                return self.emit("add", Type(F32, self.joint(c, product)), c, product)
-        return product
-
-    def operand(self, dtypes: list[DType], rows: int | None) -> str:
-        """A matrix for a product, its height given for the right one."""
-        found = self.pick(
-            lambda t: t.dtype in dtypes and (rows is None or t.shape[0] == rows) and t.shape[1] <= 32
-        )
-        if found and self.random.random() < 0.6:
-            return found
-        shape = (rows or self.owner.size(), self.owner.size())
-        return self.read(self.random.choice(dtypes), shape)
-
-    def loop(self, depth: int) -> None:
-        inits = [
-            self.pick(lambda t: t.dtype is not None) or self.floats()
-            for _ in range(self.random.randrange(1, 4))
-        ]
-        if self.random.random() < 0.3:
-            inits.append(self.pick(lambda t: t.is_index) or self.emit("id", INDEX, attr=0))
-        inits = list(dict.fromkeys(inits))
-        kinds = tuple(Type(t.dtype, t.shape) for t in (self.names[name] for name in inits))
-        start, stop, step = self.random.choice(
-            [(0, 3, 1), (0, 1, 1), (2, 2, 1), (0, 4, 2), (3, 0, -1), (5, -1, -2), (-1, 2, 1), (0, 7, 3)]
-        )
-        bound: Arg = Literal(stop)
-        if step == 1 and self.random.random() < 0.4:
-            limit = self.index()
-            if isinstance(limit, str):
-                bound = self.emit("minimum", INDEX, limit, Literal(3))
-                start = max(start, 0)
-        k = self.owner.fresh("k")
-        params = [self.owner.fresh("c") for _ in inits]
-        inside = Writer(self.owner, dict(self.names))
-        inside.names[k] = INDEX
-        inside.names.update(zip(params, kinds, strict=True))
-        inside.grow(self.random.randrange(1, 6), depth + 1)
-        body = inside.close((k, *params), kinds, params)
-        results = tuple(self.owner.fresh("r") for _ in inits)
-        fold = len(inits) == 1 and self.random.random() < 0.5
-        self.ops.append(
-            Op("fold" if fold else "loop", results, kinds, (Literal(start), bound, *inits), step, (body,))
-        )
-        self.names.update(zip(results, kinds, strict=True))
-
-    def close(self, params: tuple[str, ...], kinds: tuple[Type, ...], fallback: list[str]) -> Block:
-        """The region, giving the latest value of each type that has one."""
-        gives = []
-        for kind, default in zip(kinds, fallback, strict=True):
-            found = self.pick(
-                lambda t, kind=kind: (
-                    (t.dtype, t.shape) == (kind.dtype, kind.shape) and t.is_index == kind.is_index
-                )
-            )
-            gives.append(found or default)
-        return Block(params, tuple(self.ops), tuple(gives))
-
-    def cond(self, depth: int) -> None:
-        left = self.pick(lambda t: t.is_index) or self.emit("id", INDEX, attr=0)
-        condition = self.emit(self.random.choice(COMPARISONS), Type(MASK, (1, 1), True), left, self.index())
-        defaults = [
-            self.pick(lambda t: not t.uniform) or self.floats() for _ in range(self.random.randrange(1, 3))
-        ]
-        kinds = tuple(self.names[name] for name in defaults)
-        arms = []
-        for _ in range(2):
-            inside = Writer(self.owner, dict(self.names))
-            inside.grow(self.random.randrange(1, 4), depth + 1)
-            arms.append(inside.close((), kinds, defaults))
-        results = tuple(self.owner.fresh("r") for _ in defaults)
-        self.ops.append(Op("cond", results, kinds, (condition,), None, tuple(arms)))
-        self.names.update(zip(results, kinds, strict=True))
-
-    def grow(self, steps: int, depth: int = 0) -> None:
-        choices = {
-            self.read: 2,
-            self.binary: 4,
-            self.multiply_add: 2,
-            self.unary: 3,
-            self.compare: 1,
-            self.select: 2,
-            self.convert: 2,
-            self.integer: 2,
-            self.logic: 1,
-            self.reduction: 2,
-            self.dot: 1.5,
-            self.transpose: 1,
-            self.constant: 1.5,
-            self.index_math: 1,
-        }
-        for _ in range(steps):
-            if depth < 2 and self.random.random() < 0.08:
-                self.loop(depth) if self.random.random() < 0.7 else self.cond(depth)
-                continue
-            self.random.choices(list(choices), list(choices.values()))[0]()
 
 
 class Generator:
@@ -368,6 +30,7 @@ class Generator:
         self.sizes = [1] + [self.random.choice([1, 2, 4, 8, 16, 32]) for _ in range(3)]
         self.limit = 2048
         self.wild = self.random.random() < 0.3
+        self.ieee = seed % 4 == 0
         grid = [self.random.choice([1, 1, 2, 3]) for _ in range(self.random.randrange(1, 4))]
         self.grid = tuple(grid) if self.random.random() > 0.01 else (0, *grid[1:])
 
@@ -441,6 +104,8 @@ class Generator:
     def put(self, writer: Writer, name: str) -> None:
         """Store a value so that no two programs store to one element."""
         kind = writer.names[name]
+        if max(self.grid) == 1 and self.random.random() < 0.4 and self.put_again(writer, name):
+            return
         rows, columns = kind.shape
         if self.random.random() < 0.15 and rows == 1:
             rows = self.size()
@@ -449,34 +114,58 @@ class Generator:
         self.tensors.append(tensor)
         view = ViewSpec(self.fresh("O"), tensor.name, block, write=True)
         self.views.append(view)
-        rank = len(tensor.axes)
-        coordinates: list[Arg] = [Literal(self.random.choice([0, 0, 0, 1, -1])) for _ in range(rank)]
         window = self.random.random() < 0.3
+        coordinates = self.distinct(writer, len(tensor.axes))
+        for place, size in zip(range(-len(block), 0), block, strict=True):
+            if window and isinstance(coordinates[place], str):
+                scaled = writer.emit("mul", INDEX, coordinates[place], Literal(size))
+                shift = Literal(self.random.choice([0, 1, -1, 3, -2]))
+                coordinates[place] = writer.emit("add", INDEX, scaled, shift)
+            elif window:
+                coordinates[place] = Literal(self.random.randrange(-3, 5))
+        mode = "window" if window else "at"
+        writer.ops.append(Op("put", (), (), (name, *coordinates), (view.name, mode)))
+        if max(self.grid) == 1 and self.random.random() < 0.6:
+            # One program alone may read back what it stored, and go on.
+            self.views.append(ViewSpec(self.fresh("A"), tensor.name, block))
+
+    def put_again(self, writer: Writer, name: str) -> bool:
+        """Store to an output that is there already, anywhere: one program alone may."""
+        kind = writer.names[name]
+        for view in self.views:
+            tensor = self.tensor(view.tensor)
+            if (
+                view.write
+                and view.tile == kind.shape
+                and tensor.dtype == self.same_kind(kind.dtype, tensor.dtype)
+            ):
+                coordinates = [writer.index() for _ in tensor.axes]
+                mode = self.random.choice(["at", "window"])
+                writer.ops.append(Op("put", (), (), (name, *coordinates), (view.name, mode)))
+                return True
+        return False
+
+    def same_kind(self, dtype: DType, stored: DType) -> DType | None:
+        """``stored`` where a value of ``dtype`` may be stored to it."""
+        if dtype is MASK or stored is MASK:
+            return stored if dtype is stored else None
+        if dtype.is_float or stored.is_float:
+            return stored if dtype.is_float and stored.is_float else None
+        return stored if stored is I64 or stored is dtype else None
+
+    def distinct(self, writer: Writer, rank: int) -> list[Arg]:
+        """Coordinates that differ between any two programs of the grid."""
+        coordinates: list[Arg] = [Literal(self.random.choice([0, 0, 0, 1, -1])) for _ in range(rank)]
         for axis in (axis for axis, size in enumerate(self.grid) if size > 1):
             place = self.random.randrange(rank)
-            scaled = (
-                writer.emit("mul", INDEX, coordinates[place], writer.emit("count", INDEX, attr=axis))
-                if isinstance(coordinates[place], str)
-                else None
-            )
+            taken = coordinates[place]
             identity = writer.emit("id", INDEX, attr=axis)
-            coordinates[place] = writer.emit("add", INDEX, scaled, identity) if scaled else identity
-        for place in range(rank):
-            blocked = place - (rank - len(block))
-            if window and blocked >= 0:
-                if isinstance(coordinates[place], str):
-                    coordinates[place] = writer.emit(
-                        "mul", INDEX, coordinates[place], Literal(block[blocked])
-                    )
-                    shift = Literal(self.random.choice([0, 1, -1, 3, -2]))
-                    coordinates[place] = writer.emit("add", INDEX, coordinates[place], shift)
-                else:
-                    coordinates[place] = Literal(self.random.randrange(-3, 5))
-        writer.ops.append(Op("put", (), (), (name, *coordinates), (view.name, "window" if window else "at")))
-        if max(self.grid) == 1 and self.random.random() < 0.5:
-            # One program alone may read back what it stored, and go on.
-            back = ViewSpec(self.fresh("A"), tensor.name, block)
-            self.views.append(back)
+            if isinstance(taken, str):
+                scaled = writer.emit("mul", INDEX, taken, writer.emit("count", INDEX, attr=axis))
+                coordinates[place] = writer.emit("add", INDEX, scaled, identity)
+            else:
+                coordinates[place] = identity
+        return coordinates
 
     def output_dtype(self, dtype: DType) -> DType:
         if dtype is MASK:
@@ -497,7 +186,7 @@ class Generator:
         name = writer.pick(lambda t: t.dtype is not None) or writer.floats()
         self.put(writer, name)
         body = Block((), tuple(writer.ops), ())
-        return prune(Program(self.seed, self.grid, tuple(self.tensors), tuple(self.views), body))
+        return prune(Program(self.seed, self.grid, tuple(self.tensors), tuple(self.views), body, self.ieee))
 
 
 def generate(seed: int) -> Program:

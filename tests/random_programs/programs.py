@@ -104,6 +104,7 @@ class Program:
     tensors: tuple[TensorSpec, ...]
     views: tuple[ViewSpec, ...]
     body: Block = field(default_factory=Block)
+    ieee: bool = False  # of exactly rounded operations alone, so that every bit is given
 
     def view(self, name: str) -> ViewSpec:
         return next(view for view in self.views if view.name == name)
@@ -124,6 +125,7 @@ def prune(program: Program) -> Program:
         tuple(tensor for tensor in program.tensors if tensor.name in tensors),
         views,
         body,
+        program.ieee,
     )
 
 

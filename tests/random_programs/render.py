@@ -53,7 +53,7 @@ def _expression(name: str, args: list[str], attr: object) -> str:
         return f"{view}.{mode}([{', '.join(args)}])"
     if name in ("dim", "blocks"):
         return f"{attr[0]}.{name}({attr[1]})"
-    if name in ("id", "count", "int", "k"):
+    if name in ("id", "count", "int", "k", "arg"):
         return f"p.{name}({_number(attr)})"
     if name in ("full", "zeros", "iota"):
         *values, dtype = attr

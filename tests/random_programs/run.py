@@ -35,7 +35,8 @@ def report(seed: int, outcome: Outcome, execute: Execute) -> str:
             return False
 
     smaller = shrink(generate(seed), fails)
-    return f"seed {seed}: {outcome.problem}\nthe smallest: {check(smaller, execute).problem}\n{reproduction(smaller)}\n"
+    smallest = check(smaller, execute).problem
+    return f"seed {seed}: {outcome.problem}\nthe smallest: {smallest}\n{reproduction(smaller)}\n"
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ def test_the_programs_use_the_whole_language():
 
     for seed in range(COUNT):
         walk(generate(seed).body)
-    wanted = """read put id count int dim blocks k full zeros iota value neg abs exp exp2 log sqrt rsqrt
+    wanted = """read put arg id count int dim blocks k full zeros iota value neg abs exp exp2 log sqrt rsqrt
     sigmoid tanh gelu gelu_erf relu floor to transpose sum max min add sub mul div rem floordiv floormod
     maximum minimum and_ or_ xor not_ shl shr lt le gt ge eq ne select dot loop fold cond"""
     assert set(wanted.split()) - seen == set()
