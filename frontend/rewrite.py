@@ -1,0 +1,186 @@
+"""From a person's function to the explicit program it means, as text and as a function."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from types import CellType, CodeType, FunctionType
+from typing import Literal, NoReturn
+
+import libcst as cst
+from libcst.metadata import CodeRange
+
+from gizml_tile.errors import Place, TileError
+from gizml_tile.frontend.inference import Inference
+from gizml_tile.frontend.kinds import Kind
+from gizml_tile.frontend.positions import PositionMap, compiled, positions_of
+from gizml_tile.frontend.resolve import Answer, Question, Resolver
+from gizml_tile.frontend.scopes import Function, NameTable, walk
+from gizml_tile.frontend.source import Source, mark_rewritten
+from gizml_tile.frontend.statements import Statements, import_line
+
+What = Literal["kernel", "function", "helper"]
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A rewritten function: its explicit text, the person's text, and the function compiled from it."""
+
+    text: str
+    original: str
+    function: FunctionType
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What rewriting one text gave, and what about the surroundings it rests on."""
+
+    text: str
+    code: CodeType
+    answers: dict[Question, Answer]
+
+
+_DRAFTS: dict[tuple[CodeType, str, str, bool], list[_Draft]] = {}
+_LIMIT = 1024
+
+
+def rewrite(source: Source, kind: What) -> Rewritten:
+    """Rewrite a function. Raises TileError at what the language does not have."""
+    function = source.function
+    if source.is_rewritten:
+        return Rewritten("", "", function)
+    key = (function.__code__, source.filename, source.padded, kind == "kernel")
+    resolver = Resolver(function)
+    drafts = _DRAFTS.get(key, [])
+    draft = next((each for each in drafts if resolver.still_holds(each.answers)), None)
+    if draft is None:
+        draft = _draft(source, kind, resolver)
+        if len(_DRAFTS) >= _LIMIT:
+            _DRAFTS.pop(next(iter(_DRAFTS)))
+        _DRAFTS.setdefault(key, []).append(draft)
+    return Rewritten(draft.text, source.original, _function(function, draft.code))
+
+
+def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
+    module = cst.parse_module(source.padded)
+    positions = positions_of(module)
+    shift = source.line - 2
+    lines = source.padded.split("\n")
+    code = source.function.__code__
+
+    def fail(node: cst.CSTNode, message: str) -> NoReturn:
+        raise TileError(message, _place(positions[node], shift, source.filename, code.co_qualname))
+
+    node = _find(module)
+    table = NameTable()
+    inference = Inference(resolver, table, kind == "kernel")
+    if kind == "kernel":
+        _check_kernel(node, fail)
+    inference.run(node, Kind.PROGRAM if kind == "kernel" else Kind.UNKNOWN)
+    rewriter = Statements(inference, frozenset(re.findall(r"\w+", source.padded)), fail, positions)
+    hidden = _hides_tile(table, node, resolver)
+    if hidden:
+        rewriter.tile_name = rewriter.fresh("tile")
+    new = _rewritten(rewriter, node)
+    if hidden and rewriter.uses_dispatch:
+        new = _with_import(new, rewriter.tile_name)
+    new = new.with_changes(decorators=(), leading_lines=(), lines_after_decorators=())
+    rewriter.origins[new] = node
+    out = cst.Module([new], default_indent=module.default_indent, default_newline=module.default_newline)
+    text = out.code
+    places = PositionMap(text, out, rewriter.origins, positions, lines, shift)
+    extra = ("tile",) if rewriter.uses_dispatch and not hidden else ()
+    result = compiled(text, places, code, tuple(set(extra) - set(code.co_freevars)), rewriter.generated)
+    mark_rewritten(result)
+    return _Draft(text, result, resolver.answers)
+
+
+def _find(module: cst.Module) -> Function:
+    statement: cst.CSTNode = module.body[0]
+    if isinstance(statement, cst.If):
+        statement = statement.body.body[0]
+    if isinstance(statement, cst.FunctionDef):
+        return statement
+    return next(each for each in walk(statement) if isinstance(each, cst.Lambda))
+
+
+def _check_kernel(node: Function, fail: object) -> None:
+    assert callable(fail)
+    if isinstance(node, cst.FunctionDef) and node.asynchronous is not None:
+        fail(node, "`async` on a kernel: it is traced once and awaits nothing; write `def`")
+    for each in _own_nodes(node.body):
+        if isinstance(each, cst.Yield):
+            fail(each, "`yield` in a kernel: its body is traced once; store values with C[i, j] = tile")
+        if isinstance(each, cst.Await):
+            fail(each, "`await` in a kernel: it is traced once and awaits nothing; await before the launch")
+
+
+def _own_nodes(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """The nodes of a function that are not those of a function inside."""
+    from gizml_tile.frontend.scopes import parts
+
+    found = [node]
+    for part in parts(node):
+        if not isinstance(part, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+            found.extend(_own_nodes(part))
+    return found
+
+
+def _hides_tile(table: NameTable, node: Function, resolver: Resolver) -> bool:
+    """Whether ``tile`` means something of the person's anywhere in a function."""
+    if "tile" in table.of(node).bound or any("tile" in table.of(each).bound for each, _ in table.of(node).captured):
+        return True
+    return resolver.is_known("tile") and not resolver.is_tile_module("tile")
+
+
+def _rewritten(rewriter: Statements, node: Function) -> cst.FunctionDef:
+    if isinstance(node, cst.FunctionDef):
+        return rewriter.function(node)
+    new = rewriter.expr(node)
+    value = cst.Return(new.body)
+    rewriter.origins[value] = node.body
+    return cst.FunctionDef(
+        cst.Name(rewriter.fresh("lambda")),
+        new.params,
+        cst.IndentedBlock([cst.SimpleStatementLine([value])]),
+    )
+
+
+def _with_import(node: cst.FunctionDef, name: str) -> cst.FunctionDef:
+    body = node.body
+    assert isinstance(body, cst.IndentedBlock)
+    first = 1 if node.get_docstring() is not None else 0
+    lines = [*body.body[:first], import_line(name), *body.body[first:]]
+    return node.with_changes(body=body.with_changes(body=lines))
+
+
+def _function(function: FunctionType, code: CodeType) -> FunctionType:
+    """The rewritten code as a function with the person's globals, cells, defaults and attributes."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    if "tile" in code.co_freevars and "tile" not in cells:
+        cells["tile"] = CellType(sys.modules["gizml_tile"])
+    made = FunctionType(
+        code,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        tuple(cells[name] for name in code.co_freevars) or None,
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__ = function.__qualname__
+    made.__module__ = function.__module__
+    made.__doc__ = function.__doc__
+    made.__dict__.update(function.__dict__)
+    if sys.version_info >= (3, 14):
+        made.__annotate__ = function.__annotate__
+    else:
+        made.__annotations__ = function.__annotations__
+    return made
+
+
+def _place(place: CodeRange, shift: int, filename: str, function: str) -> Place:
+    start, end = place.start, place.end
+    return Place(filename, start.line + shift, start.column + 1, end.line + shift, end.column + 1, function)
+
+

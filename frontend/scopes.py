@@ -1,0 +1,334 @@
+"""What a piece of source binds and reads: local names, free names, names read before assignment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import libcst as cst
+
+Function = cst.FunctionDef | cst.Lambda
+COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
+
+# The parts of each node that are evaluated, in Python's order.
+_PARTS: dict[type, tuple[str, ...]] = {
+    cst.Attribute: ("value",),
+    cst.Arg: ("value",),
+    cst.IfExp: ("test", "body", "orelse"),
+    cst.NamedExpr: ("value",),
+    cst.Assign: ("value", "targets"),
+    cst.AugAssign: ("target", "value"),
+    cst.AnnAssign: ("value", "target"),
+    cst.Import: (),
+    cst.ImportFrom: (),
+    cst.Global: (),
+    cst.Nonlocal: (),
+    cst.For: ("iter", "target", "body", "orelse"),
+    cst.CompFor: ("iter", "target", "ifs", "inner_for_in"),
+    cst.DictComp: ("for_in", "key", "value"),
+    cst.ListComp: ("for_in", "elt"),
+    cst.SetComp: ("for_in", "elt"),
+    cst.GeneratorExp: ("for_in", "elt"),
+    cst.Call: ("func", "args"),
+    cst.BinaryOperation: ("left", "right"),
+    cst.BooleanOperation: ("left", "right"),
+    cst.UnaryOperation: ("expression",),
+    cst.ComparisonTarget: ("comparator",),
+    cst.MatchKeywordElement: ("pattern",),
+    cst.MatchAs: ("pattern",),
+    cst.MatchStar: (),
+    cst.MatchMapping: ("elements",),
+    cst.AsName: (),
+    cst.ExceptHandler: ("type", "body"),
+    cst.ExceptStarHandler: ("type", "body"),
+    cst.FunctionDef: ("decorators", "params", "body"),
+    cst.ClassDef: ("decorators", "bases", "keywords", "body"),
+    cst.Lambda: ("params", "body"),
+    cst.Param: ("default",),
+    cst.Decorator: ("decorator",),
+}
+_SKIPPED = ("__", "whitespace", "lpar", "rpar", "leading_lines", "lines_after", "comma", "semicolon", "equal",
+            "header", "footer", "trailing", "annotation", "returns", "type_parameters", "lbracket", "rbracket",
+            "lbrace", "rbrace", "first_colon", "second_colon", "colon", "as_name", "operator", "prefix")  # fmt: skip
+
+
+def part_names(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    """The names of the fields of a kind of node that are evaluated, in Python's order."""
+    names = _PARTS.get(kind)
+    if names is None:
+        names = tuple(name for name in kind.__dataclass_fields__ if not name.startswith(_SKIPPED))
+        _PARTS[kind] = names
+    return names
+
+
+def parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The nodes inside that are evaluated, in Python's order."""
+    for name in part_names(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from value
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """A node and every node inside that is evaluated, nested functions included."""
+    yield node
+    for part in parts(node):
+        yield from walk(part)
+
+
+def targets(node: cst.CSTNode) -> Iterator[str]:
+    """The names that assigning to a target binds."""
+    match node:
+        case cst.Name():
+            yield node.value
+        case cst.Tuple() | cst.List():
+            for element in node.elements:
+                yield from targets(element.value)
+        case cst.StarredElement() | cst.AssignTarget() | cst.AsName():
+            yield from targets(node.target if isinstance(node, cst.AssignTarget) else _inner(node))
+
+
+def _inner(node: Any) -> cst.CSTNode:
+    inner: cst.CSTNode = node.name if isinstance(node, cst.AsName) else node.value
+    return inner
+
+
+def parameters(function: Function) -> Iterator[cst.Param]:
+    """Every parameter, in the order of the signature."""
+    params = function.params
+    yield from params.posonly_params
+    yield from params.params
+    if isinstance(params.star_arg, cst.Param):
+        yield params.star_arg
+    yield from params.kwonly_params
+    if params.star_kwarg is not None:
+        yield params.star_kwarg
+
+
+def statements(body: cst.BaseSuite) -> Sequence[cst.BaseStatement | cst.BaseSmallStatement]:
+    """A body's statements; small ones that share a line apart."""
+    found: list[cst.BaseStatement | cst.BaseSmallStatement] = []
+    for each in body.body:
+        if isinstance(each, cst.SimpleStatementLine):
+            found.extend(each.body)
+        else:
+            found.append(each)
+    return found
+
+
+@dataclass
+class Names:
+    """The names of one function: how often each is bound, which are read from outside, and where."""
+
+    bound: Counter[str] = field(default_factory=Counter)
+    reads: set[str] = field(default_factory=set)
+    declared: set[str] = field(default_factory=set)
+    captured: list[tuple[cst.CSTNode, frozenset[str]]] = field(default_factory=list)
+    # How often each name is bound by `def`, `class` or to a lambda.
+    made: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def free(self) -> frozenset[str]:
+        """Names read here or in functions inside that are not bound here."""
+        return frozenset(self.reads - self.local) | self.declared
+
+    @property
+    def local(self) -> frozenset[str]:
+        return frozenset(self.bound) - self.declared
+
+
+class NameTable:
+    """The names of every function in a piece of source, found once."""
+
+    def __init__(self) -> None:
+        self._names: dict[cst.CSTNode, Names] = {}
+        self._assigned: dict[cst.CSTNode, tuple[str, ...]] = {}
+
+    def of(self, function: cst.CSTNode) -> Names:
+        """The names of a function, lambda, comprehension or class body."""
+        names = self._names.get(function)
+        if names is None:
+            names = self._names[function] = Names()
+            if isinstance(function, cst.FunctionDef | cst.Lambda):
+                for parameter in parameters(function):
+                    names.bound[parameter.name.value] += 1
+                self._collect(function.body, names)
+            elif isinstance(function, cst.ClassDef):
+                self._collect(function.body, names)
+            else:
+                self._comprehension(function, names)
+        return names
+
+    def assigned_in_order(self, body: cst.CSTNode) -> tuple[str, ...]:
+        """The names that running a piece of a function binds in the function, in the order of the text."""
+        found = self._assigned.get(body)
+        if found is None:
+            names = Names()
+            self._collect(body, names)
+            found = self._assigned[body] = tuple(names.bound)
+        return found
+
+    def assigned(self, body: cst.CSTNode) -> frozenset[str]:
+        """The names that running a piece of a function binds in the function."""
+        return frozenset(self.assigned_in_order(body))
+
+    def captures(self, body: cst.CSTNode) -> list[tuple[cst.CSTNode, frozenset[str]]]:
+        """The functions that a piece of source makes, each with the names it reads from outside."""
+        names = Names()
+        self._collect(body, names)
+        return names.captured
+
+    def _comprehension(self, node: Any, names: Names) -> None:
+        clause = node.for_in
+        while clause is not None:
+            for name in targets(clause.target):
+                names.bound[name] += 1
+            clause = clause.inner_for_in
+        inner = Names()
+        for part in parts(node):
+            self._collect(part, inner)
+        names.reads |= inner.reads
+        names.captured = inner.captured
+
+    def _collect(self, node: cst.CSTNode, names: Names) -> None:
+        match node:
+            case cst.Name():
+                names.reads.add(node.value)
+            case cst.FunctionDef() | cst.Lambda() | cst.ClassDef():
+                self._definition(node, names)
+            case cst.ListComp() | cst.SetComp() | cst.DictComp() | cst.GeneratorExp():
+                inner = self.of(node)
+                names.reads |= inner.free
+                names.captured.extend(inner.captured)
+                if isinstance(node, cst.GeneratorExp):
+                    names.captured.append((node, inner.free))
+                for each in walk(node):
+                    if isinstance(each, cst.NamedExpr):
+                        self._bind(each.target, names)
+            case cst.NamedExpr():
+                self._collect(node.value, names)
+                self._bind(node.target, names)
+            case cst.Assign():
+                self._collect(node.value, names)
+                for target in node.targets:
+                    self._target(target.target, names)
+                    if isinstance(node.value, cst.Lambda) and isinstance(target.target, cst.Name):
+                        names.made[target.target.value] += 1
+            case cst.AugAssign():
+                self._collect(node.value, names)
+                self._collect(node.target, names)
+                self._target(node.target, names)
+            case cst.AnnAssign():
+                if node.value is not None:
+                    self._collect(node.value, names)
+                self._target(node.target, names)
+            case cst.For():
+                self._collect(node.iter, names)
+                self._target(node.target, names)
+                self._collect(node.body, names)
+                if node.orelse is not None:
+                    self._collect(node.orelse, names)
+            case cst.AsName():
+                self._target(node.name, names)
+            case cst.WithItem():
+                self._collect(node.item, names)
+                if node.asname is not None:
+                    self._target(node.asname.name, names)
+            case cst.ExceptHandler() | cst.ExceptStarHandler():
+                if node.type is not None:
+                    self._collect(node.type, names)
+                if node.name is not None:
+                    self._target(node.name.name, names)
+                self._collect(node.body, names)
+            case cst.Import() | cst.ImportFrom():
+                for name in imported(node):
+                    names.bound[name] += 1
+            case cst.Global() | cst.Nonlocal():
+                names.declared.update(item.name.value for item in node.names)
+            case cst.Del():
+                self._collect(node.target, names)
+                self._target(node.target, names)
+            case cst.MatchAs() | cst.MatchStar():
+                if isinstance(node, cst.MatchAs) and node.pattern is not None:
+                    self._collect(node.pattern, names)
+                if node.name is not None:
+                    names.bound[node.name.value] += 1
+            case cst.MatchMapping() if node.rest is not None:
+                names.bound[node.rest.value] += 1
+                for element in node.elements:
+                    self._collect(element, names)
+            case _:
+                for part in parts(node):
+                    self._collect(part, names)
+
+    def _definition(self, node: cst.FunctionDef | cst.Lambda | cst.ClassDef, names: Names) -> None:
+        for each in outer_parts(node):
+            self._collect(each, names)
+        inner = self.of(node)
+        names.reads |= inner.free
+        names.captured.append((node, inner.free))
+        names.captured.extend((each, free - inner.local) for each, free in inner.captured)
+        if not isinstance(node, cst.Lambda):
+            names.bound[node.name.value] += 1
+            names.made[node.name.value] += 1
+
+    def _bind(self, target: cst.CSTNode, names: Names) -> None:
+        for name in targets(target):
+            names.bound[name] += 1
+
+    def _target(self, target: cst.CSTNode, names: Names) -> None:
+        self._bind(target, names)
+        for each in stores(target):
+            for part in parts(each):
+                self._collect(part, names)
+
+
+def outer_parts(node: cst.FunctionDef | cst.Lambda | cst.ClassDef) -> Iterator[cst.CSTNode]:
+    """What a definition evaluates where it stands: decorators, defaults, bases."""
+    if isinstance(node, cst.FunctionDef | cst.ClassDef):
+        for decorator in node.decorators:
+            yield decorator.decorator
+    if isinstance(node, cst.ClassDef):
+        for argument in (*node.bases, *node.keywords):
+            yield argument.value
+    else:
+        for parameter in parameters(node):
+            if parameter.default is not None:
+                yield parameter.default
+
+
+def stores(target: cst.CSTNode) -> Iterator[cst.Attribute | cst.Subscript]:
+    """The attributes and items that assigning to a target changes."""
+    match target:
+        case cst.Attribute() | cst.Subscript():
+            yield target
+        case cst.Tuple() | cst.List():
+            for element in target.elements:
+                yield from stores(element.value)
+        case cst.StarredElement():
+            yield from stores(target.value)
+
+
+def imported(node: cst.Import | cst.ImportFrom) -> Iterator[str]:
+    """The names that an import binds."""
+    if isinstance(node.names, cst.ImportStar):
+        return
+    for alias in node.names:
+        if alias.asname is not None:
+            yield from targets(alias.asname.name)
+            continue
+        name: cst.BaseExpression = alias.name
+        while isinstance(name, cst.Attribute):
+            name = name.value
+        yield from targets(name)
+
+
+def root(node: cst.BaseExpression) -> str | None:
+    """The name that a chain of attributes, items and calls starts at."""
+    while isinstance(node, cst.Attribute | cst.Subscript):
+        node = node.value
+    return node.value if isinstance(node, cst.Name) else None
