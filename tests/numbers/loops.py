@@ -102,7 +102,9 @@ def _over_arrays(native: Callable[..., None], code: Code, width: int, output: st
     def run(*arrays: np.ndarray) -> np.ndarray:
         count = arrays[0].size
         padded = -(-count // width) * width
-        fitting = [np.resize(np.ascontiguousarray(array), padded) for array in arrays]
+        fitting = [np.ascontiguousarray(array) for array in arrays]
+        if padded != count:
+            fitting = [np.resize(array, padded) for array in fitting]
         result = np.empty(padded, _ARRAYS[output])
         native(*(array.ctypes.data for array in fitting), result.ctypes.data, padded)
         assert code is not None  # the closure keeps the code in memory
