@@ -60,9 +60,11 @@ class _Search:
             # A later turn begins with what the turns before have stored.
             self._store_all(node)
         regions = []
+        before = self._versions
         for region in node.regions:
+            self._versions = dict(before)
             regions.append(self.region(region))
-            self._store_all(node)
+        self._store_all(node)
         return rebuild(node, args, tuple(regions))
 
     def _store(self, tensor: int) -> None:

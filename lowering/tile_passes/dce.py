@@ -85,20 +85,21 @@ class _Liveness:
                     self.same[node] = kept
             elif node.regions:
                 self.slots[node] = set()
+                # Inside first: an inner loop that changes nothing leaves this one nothing to carry.
+                for inner in node.regions:
+                    self._survey(inner, node)
                 for number in range(len(node.args) - 3 if node.op == "loop" else 0):
                     kept = self._unchanged(node, number)
                     if kept is not None:
                         self.same[node.regions[0].params[number + 1]] = kept
-                for inner in node.regions:
-                    self._survey(inner, node)
 
     def _unchanged(self, node: Node, number: int) -> Node | None:
         """What a loop carries and no turn changes, or what both ways of a branch give."""
+        results = [self.resolve(region.results[number]) for region in node.regions]
         if node.op == "cond":
-            yes, no = (region.results[number] for region in node.regions)
-            return yes if yes is no else None
-        init, result = node.args[3 + number], node.regions[0].results[number]
-        return init if result is init or result is node.regions[0].params[number + 1] else None
+            return results[0] if results[0] is results[1] else None
+        init, param = node.args[3 + number], node.regions[0].params[number + 1]
+        return init if results[0] in (init, self.resolve(init), param, self.resolve(param)) else None
 
 
 class _Rebuilding:

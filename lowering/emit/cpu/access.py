@@ -129,15 +129,17 @@ class Line:
         function, element_bytes = self._function, self.block.dtype.bytes
         if self.stride_bytes == element_bytes:
             address = function.offset(self.pointer, function.mul(place, element_bytes))
-            pointer, name = f"ptr {address}", f"llvm.masked.{what}.{suffix(kind, self.width)}.p0"
+            pointer_type, pointer = "ptr", f"ptr {address}"
+            name = f"llvm.masked.{what}.{suffix(kind, self.width)}.p0"
         else:
             what = {"load": "gather", "store": "scatter"}[what]
-            pointer = f"{vector('ptr', self.width)} {self._addresses(place)}"
+            pointer_type = vector("ptr", self.width)
+            pointer = f"{pointer_type} {self._addresses(place)}"
             name = f"llvm.masked.{what}.{suffix(kind, self.width)}.v{self.width}p0"
         first = [f"{storage} {raw}"] if raw else []
         arguments = [*first, pointer, f"i32 {element_bytes}", *rest]
-        types = [argument[: argument.rindex(" ")] for argument in [*first, pointer]]
-        types += ["i32 immarg", vector("i1", self.width), *([] if raw else [storage])]
+        types = [*([storage] if raw else []), pointer_type, "i32 immarg", vector("i1", self.width)]
+        types += [] if raw else [storage]
         result = "void" if raw else storage
         function.module.declare(name, f"{result} @{name}({', '.join(types)})")
         if raw:

@@ -15,8 +15,8 @@ from typing import Literal
 
 from gizml_tile.lowering.emit.cpu.builder import Function, Value
 
-Element = Literal["f32", "bf16"]
-Mode = Literal["fma", "bf16_dot", "amx"]
+Element = Literal["f32", "bf16", "i32"]
+Mode = Literal["fma", "bf16_dot", "amx", "int"]
 
 # A tile register of AMX holds 16 rows of 64 bytes; its product takes 32 bf16 of k at a time.
 TILE_ROWS = 16
@@ -36,6 +36,11 @@ class DotShape:
     vector: int
     a_row_stride: int
     c_row_stride: int
+
+    @property
+    def lane(self) -> str:
+        """The LLVM type of an accumulator."""
+        return "i32" if self.mode == "int" else "float"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +184,7 @@ def _vector_product(
 ) -> None:
     """One register block over the whole chunk."""
     layout = panel_layout(shape)
-    kind = f"<{shape.vector} x float>"
+    kind = f"<{shape.vector} x {shape.lane}>"
     align = shape.vector * 4
     places = [(row, column) for row in range(block.rows) for column in range(block.vectors)]
     addresses = [
@@ -209,7 +214,7 @@ def _vector_product(
             ]
             for row in range(block.rows):
                 element = row * shape.a_row_stride + step * layout.pair
-                left = _broadcast(b, b.offset(a_step, element * layout.element_bytes), shape.vector)
+                left = _broadcast(b, b.offset(a_step, element * layout.element_bytes), shape)
                 for column in range(block.vectors):
                     place = row * block.vectors + column
                     totals[place] = _multiply_add(b, shape, left, right[column], totals[place])
@@ -222,16 +227,18 @@ def _vector_product(
         b.store(kind, total, address, align)
 
 
-def _broadcast(b: Function, address: str, lanes: int) -> str:
-    """The 32 bits at an address, a float or a pair of bf16, in every lane."""
-    kind = f"<{lanes} x float>"
-    scalar = b.load("float", address, 4)
-    lane = b.emit(f"insertelement {kind} poison, float {scalar}, i64 0")
-    return b.emit(f"shufflevector {kind} {lane}, {kind} poison, <{lanes} x i32> zeroinitializer")
+def _broadcast(b: Function, address: str, shape: DotShape) -> str:
+    """The 32 bits at an address, a number or a pair of bf16, in every lane."""
+    kind = f"<{shape.vector} x {shape.lane}>"
+    scalar = b.load(shape.lane, address, 4)
+    lane = b.emit(f"insertelement {kind} poison, {shape.lane} {scalar}, i64 0")
+    return b.emit(f"shufflevector {kind} {lane}, {kind} poison, <{shape.vector} x i32> zeroinitializer")
 
 
 def _multiply_add(b: Function, shape: DotShape, left: str, right: str, total: str) -> str:
-    kind = f"<{shape.vector} x float>"
+    kind = f"<{shape.vector} x {shape.lane}>"
+    if shape.mode == "int":
+        return b.emit(f"add {kind} {total}, {b.emit(f'mul {kind} {left}, {right}')}")
     if shape.mode == "fma":
         name = f"llvm.fma.v{shape.vector}f32"
         b.module.declare(name, f"{kind} @{name}({kind}, {kind}, {kind})")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gizml_tile.dtypes import BF16, FP8, DType
-from gizml_tile.lowering.emit.cpu.dot import DotShape, PanelLayout, panel_layout
+from gizml_tile.lowering.emit.cpu.dot import DotShape, Element, Mode, PanelLayout, panel_layout
 from gizml_tile.lowering.emit.cpu.normalise import ELEMENTWISE
 from gizml_tile.nodes import Node, View
 
@@ -85,7 +85,7 @@ class Pack:
         return self.turn is not None
 
 
-def dot_mode(left: DType | None, right: DType | None, machine: Machine) -> str:
+def dot_mode(left: DType | None, right: DType | None, machine: Machine) -> Mode:
     """Which multiplication serves two operand types: FP8 is exact in BF16, all floats are in F32."""
     assert left is not None and right is not None
     if left.is_integer:
@@ -104,14 +104,14 @@ def packs_left(dot: Node, machine: Machine) -> bool:
 
 
 def dot_shape(
-    rows: int, columns: int, depth: int, mode: str, machine: Machine, a_row_stride: int
+    rows: int, columns: int, depth: int, mode: Mode, machine: Machine, a_row_stride: int
 ) -> DotShape:
     """The micro-kernel's view of a product; AMX needs tiles of full width."""
     if mode == "amx":
         columns = max(columns, 16)
     vector = min(machine.vector, columns)
-    element = "f32" if mode in ("fma", "int") else "bf16"
-    return DotShape(rows, columns, depth, element, mode, vector, a_row_stride, columns)  # type: ignore[arg-type]
+    element: Element = "f32" if mode == "fma" else "i32" if mode == "int" else "bf16"
+    return DotShape(rows, columns, depth, element, mode, vector, a_row_stride, columns)
 
 
 def is_packable(operand: Node, turn: Node | None = None) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gizml_tile.lowering.emit.cpu.access import block_of
 from gizml_tile.lowering.emit.cpu.builder import Value, vector
 from gizml_tile.lowering.emit.cpu.dot import (
     DotShape,
@@ -29,7 +28,6 @@ from gizml_tile.lowering.emit.cpu.schedule import (
 )
 from gizml_tile.lowering.emit.cpu.scope import Scope
 from gizml_tile.lowering.emit.cpu.steps import GroupWriter
-from gizml_tile.nodes import Node
 
 LINE = 64
 
@@ -81,14 +79,8 @@ class RegionWriter:
                 buffer = plan.buffers[entry]
                 address = self.scope.address(buffer, 0, 0, 0)
                 self.scope.scalars[entry] = load_buffer(self.scope, buffer, address, 1)
-            elif entry.op == "read":
-                self.scope.scalars[entry] = self._scalar_read(entry)
             else:
                 self.scope.scalar(entry)
-
-    def _scalar_read(self, node: Node) -> str:
-        line = block_of(self.scope, node).row(0, 1)
-        return line.load(self.scope.arithmetic(1), 0, {})
 
     def _memory(self, size: int) -> str:
         return self.scope.function.offset(self.base, self.arena.take(size))

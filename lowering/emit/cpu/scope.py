@@ -149,6 +149,11 @@ class Scope:
                 return self.arithmetic(1).constant(
                     math_dtype(node.attr.dtype), 0 if node.op == "iota" else value
                 )
+            case "read", _:
+                # A block's address is made of scalars, so the two modules need each other.
+                from gizml_tile.lowering.emit.cpu.access import block_of
+
+                return block_of(self, node).row(0, 1).load(self.arithmetic(1), 0, {})
             case "value", DType():
                 return self.arithmetic(1).convert(I64, node.attr, str(self.scalar(node.args[0])))
         args = [self.scalar(arg) for arg in node.args]

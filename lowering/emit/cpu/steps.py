@@ -190,16 +190,13 @@ class GroupWriter:
         width = min(scope.unit.lanes, task.columns)
 
         def clear(column: Value, _: list[str]) -> Sequence[str]:
-            for home in (buffer, self._partial(task)):
+            for home in (buffer, task.partial):
+                assert home is not None
                 address = scope.address(home, 0, 0, column)
                 store_buffer(scope, home, address, identity(scope, task, width), width)
             return ()
 
         scope.function.loop(0, task.columns, width, clear)
-
-    def _partial(self, task: Task) -> Buffer:
-        assert task.buffer is not None
-        return task.buffer.partial or task.buffer
 
     def _columns(self, tasks: list[Task], first_row: Value, block_rows: int, rows: int) -> None:
         """Column totals: a tree over the block's rows, then blocks in pairs of levels.
@@ -227,8 +224,8 @@ class GroupWriter:
                 values = [total_value(scope, task, place) for place in here]
                 tree = fold_pairs(scope, task, values, width)
                 of = scope.arithmetic(width).type(total_type(task))
-                partial, total = self._partial(task), task.buffer
-                assert total is not None
+                partial, total = task.partial, task.buffer
+                assert partial is not None and total is not None
                 near = scope.address(partial, 0, 0, column)
                 far = scope.address(total, 0, 0, column)
                 arithmetic = scope.arithmetic(width)
