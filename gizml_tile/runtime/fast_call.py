@@ -6,7 +6,6 @@ import ctypes
 import enum
 import hashlib
 import struct
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,11 +20,11 @@ from .compiler import compile_text, load_object
 from .cpu import CpuKernel
 from .fast_call_code import fast_call_text
 from .host import Host, host
+from .objects import ABSENT, ALIGNED, WRITEABLE, layout_holds
 from .tensors import TensorInfo
 
 FastCall = Callable[..., tuple[object, ...] | None]
 
-_ALIGNED, _WRITEABLE = 0x100, 0x400
 _METH_FASTCALL = 0x80
 # The entry's words are copied to the stack.
 _MOST_WORDS = 512
@@ -41,7 +40,8 @@ class Call:
     own which argument it is (a scalar that is no argument is None), ``infos`` and ``values`` what they
     were. ``written`` are the tensors that are returned, in order. With ``free_scalars`` numbers may
     differ from call to call; without, the grid may depend on them. ``entries`` (dictionary, key, value)
-    and ``cells`` (cell, value) are what the launch rests on beside its arguments.
+    and ``cells`` (cell, value) are what the launch rests on beside its arguments; the value of a key that a
+    dictionary must not have is `ABSENT`.
     """
 
     kernel: CpuKernel
@@ -65,7 +65,7 @@ def fast_call(call: Call) -> FastCall | None:
     and gives None where anything but arrays' addresses and free numbers is different.
     """
     # Without futex the pool's sleeping threads are woken by Python, which is not in between here.
-    if not pool.native().futex or not _serves(call) or not _layout_holds():
+    if not pool.native().futex or not _serves(call) or not layout_holds():
         return None
     # The arrays themselves are not kept: only what the record points at.
     constants = [value for value in call.arguments if type(value) is not np.ndarray]
@@ -121,8 +121,10 @@ def _record(call: Call) -> bytes:
     place(layout.ARRAYS, arrays)
     place(layout.NUMBERS, _numbers(call))
     place(layout.SAME, [(number, id(arguments[number])) for number in same])
-    place(layout.ENTRIES, [(id(where), id(key), id(value)) for where, key, value in call.entries])
-    place(layout.CELLS, [(id(cell), id(value)) for cell, value in call.cells])
+    place(
+        layout.ENTRIES, [(id(where), id(key), _held(value)) for where, key, value in call.entries]
+    )
+    place(layout.CELLS, [(id(cell), _held(value)) for cell, value in call.cells])
     place(layout.APART, [] if call.may_alias else _pairs(call))
     place(layout.RESULTS, [(call.tensors[number],) for number in call.written])
     header[layout.ENTRY] = kernel.entry
@@ -136,6 +138,11 @@ def _record(call: Call) -> bytes:
     return struct.pack(f"={len(words)}q", *words)
 
 
+def _held(value: object) -> int:
+    """The address that a dictionary or a cell has for a value; null where it has none."""
+    return 0 if value is ABSENT else id(value)
+
+
 def _word(call: Call, *value: object) -> int | None:
     """The word of the entry's that takes a value of the launch; None where it wants none."""
     for number, known in enumerate(call.kernel.arguments):
@@ -147,7 +154,7 @@ def _word(call: Call, *value: object) -> int | None:
 def _array(call: Call, tensor: int, append: Callable[[Sequence[int]], int]) -> tuple[int, ...]:
     argument = call.tensors[tensor]
     array: Any = call.arguments[argument]
-    flags = _ALIGNED | (_WRITEABLE if tensor in call.written else 0)
+    flags = ALIGNED | (WRITEABLE if tensor in call.written else 0)
     sides = append([*array.shape, *array.strides])
     word = _word(call, "pointer", tensor)
     spare = len(call.kernel.arguments)
@@ -235,42 +242,3 @@ def _python_functions() -> tuple[int, ...]:
         for name in layout.PYTHON_FUNCTIONS
     ]
     return tuple(address or 0 for address in addresses)
-
-
-@lru_cache
-def _layout_holds() -> bool:
-    """Whether objects lie in memory as the native side expects, as they do in CPython with its lock."""
-    if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return False
-    array = np.zeros((3, 5), np.float32)[::-1, 1:]
-    if np.ndarray.__basicsize__ < layout.FLAGS_AT + 4:
-        return False
-
-    def word(holder: object, offset: int, kind: Any = ctypes.c_int64) -> int:
-        value: int = kind.from_address(id(holder) + offset).value
-        return value
-
-    def words(address: int) -> tuple[int, ...]:
-        return tuple((ctypes.c_int64 * 2).from_address(address))
-
-    number, text = 3.25, b"12345678"
-    pair = (number, text)
-    cell = (lambda: pair).__closure__[0]  # type: ignore[index]
-    array_flags = word(array, layout.FLAGS_AT, ctypes.c_int32)
-    locked = np.zeros(1)
-    locked.flags.writeable = False
-    locked_flags = word(locked, layout.FLAGS_AT, ctypes.c_int32)
-    return (
-        word(array, layout.TYPE_AT) == id(np.ndarray)
-        and word(array, layout.DATA_AT) == array.ctypes.data
-        and word(array, layout.DIMENSIONS_AT, ctypes.c_int32) == 2
-        and words(word(array, layout.SHAPE_AT)) == array.shape
-        and words(word(array, layout.STRIDES_AT)) == array.strides
-        and word(array, layout.DTYPE_AT) == id(array.dtype)
-        and array_flags & (_ALIGNED | _WRITEABLE) == _ALIGNED | _WRITEABLE
-        and locked_flags & (_ALIGNED | _WRITEABLE) == _ALIGNED
-        and ctypes.c_double.from_address(id(number) + layout.FLOAT_AT).value == number
-        and ctypes.string_at(id(text) + layout.BYTES_AT, 8) == text
-        and words(id(pair) + layout.TUPLE_AT) == (id(number), id(text))
-        and word(cell, layout.CELL_AT) == id(pair)
-    )

@@ -28,6 +28,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .objects import (
+    BYTES_AT,
+    CELL_AT,
+    DATA_AT,
+    DIMENSIONS_AT,
+    DTYPE_AT,
+    FLAGS_AT,
+    FLOAT_AT,
+    SHAPE_AT,
+    STRIDES_AT,
+    TUPLE_AT,
+    TYPE_AT,
+)
+
 COUNT, WORDS, ARRAYS, NUMBERS, SAME, ENTRIES, CELLS, APART, RESULTS = 0, 1, 3, 5, 7, 9, 11, 13, 15
 ENTRY, ARENA, POOL, LAUNCH, NONE, ARRAY_TYPE, FUNCTIONS = 17, 18, 19, 20, 21, 22, 23
 
@@ -41,14 +55,6 @@ PYTHON_FUNCTIONS = (
     "PyErr_Clear",
 )
 HEADER_WORDS = FUNCTIONS + len(PYTHON_FUNCTIONS)
-
-# Where NumPy and Python keep things, in bytes; `fast_call` checks them before it is first used.
-TYPE_AT = 8
-DATA_AT, DIMENSIONS_AT, SHAPE_AT, STRIDES_AT, DTYPE_AT, FLAGS_AT = 16, 24, 32, 40, 56, 64
-FLOAT_AT = 16
-CELL_AT = 16
-BYTES_AT = bytes.__basicsize__ - 1
-TUPLE_AT = tuple.__basicsize__
 
 
 class _Writer:

@@ -6,12 +6,15 @@ import ctypes
 import math
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..dtypes import DType, from_numpy
 from ..errors import TileError, here
+from . import dlpack
+from .objects import DATA_AT, layout_holds
 
 _NUMPY_DTYPES: dict[Any, DType] = {}
 _TORCH_DTYPES: dict[Any, DType] = {}
@@ -20,7 +23,9 @@ _SUPPORTED = "float32, float16, bfloat16, float8_e4m3fn, int8, uint8, int16, int
 _ENUMERATED_ELEMENTS = 1 << 22
 
 
-@dataclass(frozen=True, slots=True)
+# Never changed once made, but not frozen: a launch makes one for each tensor, and freezing makes that
+# four times as slow.
+@dataclass(slots=True)
 class TensorInfo:
     """Where a tensor's elements are: ``pointer`` is the address of element 0, strides count elements.
 
@@ -169,21 +174,43 @@ def _describe_numpy(array: np.ndarray[Any, Any], what: str, owner: object) -> Te
         dtype,
         array.shape,
         _element_strides(array.strides, dtype, what),
-        array.ctypes.data,
+        _address(array),
         "cpu",
         "" if flags.writeable else "the array is read-only",
         owner,
     )
 
 
+def _array_address(array: np.ndarray[Any, Any]) -> int:
+    return array.ctypes.data
+
+
+def _peeked_address(array: np.ndarray[Any, Any]) -> int:
+    return _pointer_at(id(array) + DATA_AT).value or 0
+
+
+# NumPy's own way makes several objects and takes as long as all else that a launch does.
+_pointer_at = ctypes.c_void_p.from_address
+_address = _peeked_address if layout_holds() else _array_address
+
+
 def _element_strides(byte_strides: tuple[int, ...], dtype: DType, what: str) -> tuple[int, ...]:
     width = dtype.bytes
-    if any(stride % width for stride in byte_strides):
+    strides = _whole(byte_strides, width)
+    if strides is None:
         raise TileError(
             f"{what} has strides of {list(byte_strides)} bytes, which are not whole {dtype.text} elements of "
             f"{width} bytes; pass a contiguous copy",
             here(),
         )
+    return strides
+
+
+@lru_cache(maxsize=4096)
+def _whole(byte_strides: tuple[int, ...], width: int) -> tuple[int, ...] | None:
+    """Strides in elements; None where one is not a whole number of them."""
+    if any(stride % width for stride in byte_strides):
+        return None
     return tuple(stride // width for stride in byte_strides)
 
 
@@ -275,7 +302,7 @@ def _describe_cuda(tensor: Any, what: str) -> TensorInfo:
     )
     device = "cuda"
     if hasattr(tensor, "__dlpack_device__"):
-        device = _device_name(*tensor.__dlpack_device__())
+        device = dlpack.device_name(tensor)
     return TensorInfo(
         dtype,
         shape,
@@ -296,103 +323,25 @@ def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-class _DLTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_number", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-# DLManagedTensorVersioned: version (two 32-bit words), context, deleter, flags, then the tensor.
-_VERSIONED_FLAGS = 24
-_VERSIONED_TENSOR = 32
-_FLAG_READ_ONLY = 1
-
-_DLPACK_NAMES = {
-    0: "int",
-    1: "uint",
-    2: "float",
-    4: "bfloat",
-    5: "complex",
-    6: "bool",
-    10: "float8_e4m3fn",
-}
-_DLPACK_DTYPES = {
-    (0, 8): DType.I8,
-    (0, 16): DType.I16,
-    (0, 32): DType.I32,
-    (0, 64): DType.I64,
-    (1, 8): DType.U8,
-    (2, 16): DType.F16,
-    (2, 32): DType.F32,
-    (4, 16): DType.BF16,
-    (6, 8): DType.MASK,
-    (10, 8): DType.FP8,
-}
-# Memory of kinds 3 and 11 is the host's, pinned for CUDA or HIP.
-_DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 8: "metal", 10: "hip", 11: "cpu", 13: "cuda"}
-
-
-def _device_name(kind: int, number: int) -> str:
-    name = _DLPACK_DEVICES.get(int(kind), f"device kind {int(kind)}")
-    return name if name == "cpu" else f"{name}:{number}"
-
-
-def _capsule_pointer(capsule: object, name: bytes) -> int:
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype = ctypes.c_void_p
-    get.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    return int(get(capsule, name))
-
-
-def _is_capsule(capsule: object, name: bytes) -> bool:
-    valid = ctypes.pythonapi.PyCapsule_IsValid
-    valid.restype = ctypes.c_int
-    valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    return bool(valid(capsule, name))
-
-
 def _describe_dlpack(tensor: Any, what: str) -> TensorInfo:
     """A tensor of a library that is only known through DLPack; the capsule keeps the memory alive."""
-    device = _device_name(*tensor.__dlpack_device__())
-    # -1 asks a GPU library not to make a stream wait: a launch orders itself.
-    options: dict[str, Any] = {} if device == "cpu" else {"stream": -1}
+    device = dlpack.device_name(tensor)
     try:
-        try:
-            capsule = tensor.__dlpack__(max_version=(1, 0), **options)
-        except TypeError:
-            capsule = tensor.__dlpack__(**options)
+        opened = dlpack.open_tensor(tensor, device)
     except (BufferError, RuntimeError, ValueError, TypeError) as error:
         raise TileError(f"{what} does not give its memory by DLPack: {error}", here()) from None
-    refusal = ""
-    if _is_capsule(capsule, b"dltensor_versioned"):
-        address = _capsule_pointer(capsule, b"dltensor_versioned")
-        if ctypes.c_uint64.from_address(address + _VERSIONED_FLAGS).value & _FLAG_READ_ONLY:
-            refusal = "its library gives it as read-only"
-        memory = _DLTensor.from_address(address + _VERSIONED_TENSOR)
-    else:
-        memory = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    if opened.dtype is None:
+        raise _unsupported(what, opened.type_name)
+    refusal = "its library gives it as read-only" if opened.read_only else ""
     if type(tensor).__module__.partition(".")[0] in ("jax", "jaxlib"):
         refusal = "JAX arrays are immutable; write to a NumPy array"
-    dtype = _DLPACK_DTYPES.get((memory.code, memory.bits)) if memory.lanes == 1 else None
-    if dtype is None:
-        raise _unsupported(
-            what, f"{_DLPACK_NAMES.get(memory.code, f'DLPack type {memory.code} of ')}{memory.bits}"
-        )
-    shape = tuple(memory.shape[: memory.ndim])
-    strides = tuple(memory.strides[: memory.ndim]) if memory.strides else _contiguous(shape)
-    pointer = (memory.data or 0) + memory.byte_offset
-    if pointer % dtype.bytes and 0 not in shape:
-        raise _unaligned(what, dtype.text)
-    return TensorInfo(dtype, shape, strides, pointer, device, refusal, (tensor, capsule))
+    shape = opened.shape
+    strides = _contiguous(shape) if opened.strides is None else opened.strides
+    if opened.pointer % opened.dtype.bytes and 0 not in shape:
+        raise _unaligned(what, opened.dtype.text)
+    return TensorInfo(
+        opened.dtype, shape, strides, opened.pointer, device, refusal, (tensor, opened.capsule)
+    )
 
 
 def _article(name: str) -> str:

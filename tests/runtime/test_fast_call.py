@@ -13,7 +13,7 @@ import weakref
 import numpy as np
 import pytest
 
-from gizml_tile.runtime import cpu, pool
+from gizml_tile.runtime import cpu, objects, pool
 from gizml_tile.runtime import fast_call as module
 from gizml_tile.runtime.fast_call import Call, fast_call
 from gizml_tile.runtime.tensors import describe
@@ -280,14 +280,20 @@ def test_what_is_left_to_the_slow_way(kernel, arguments):
 
 
 def test_no_fast_call_where_objects_lie_otherwise(kernel, monkeypatch):
-    monkeypatch.setattr(module, "_layout_holds", lambda: False)
+    monkeypatch.setattr(module, "layout_holds", lambda: False)
     assert bound(kernel, (*arrays(), 0.5)) is None
-    check = module._layout_holds
-    monkeypatch.undo()
-    monkeypatch.setattr(module.layout, "FLAGS_AT", 60)
-    assert check() is False and module._layout_holds.__wrapped__() is False
-    monkeypatch.undo()
-    assert module._layout_holds.__wrapped__() is True
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name in vars(objects) if name.endswith("_AT")] + ["ALIGNED", "WRITEABLE"],
+)
+def test_every_place_is_checked(monkeypatch, name):
+    check = objects.layout_holds.__wrapped__
+    assert check() is True
+    # The next place holds something else of the same object, or the next object.
+    monkeypatch.setattr(objects, name, getattr(objects, name) + 8)
+    assert check() is False
 
 
 def test_a_busy_pool_is_left_alone(call):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 
 import ml_dtypes
@@ -86,11 +87,14 @@ def test_dlpack_names_unsupported_types():
         describe(OnlyDlpack(np.zeros(3)), "x")
 
 
+def test_errors_of_the_other_library_are_told():
+    with pytest.raises(TileError, match=r"x does not give its memory by DLPack: Can.t export"):
+        describe(OnlyDlpack(torch.zeros(3, requires_grad=True)), "x")
+
+
 def test_the_capsule_keeps_memory_alive():
     info = describe(OnlyDlpack(np.arange(1 << 16, dtype=np.int64)))
     churn = [np.full(1 << 16, 7) for _ in range(4)]
-    import ctypes
-
     assert ctypes.c_int64.from_address(info.pointer + 8 * 1000).value == 1000 and churn
 
 
