@@ -31,12 +31,12 @@ import numpy as np
 
 from gizml_tile.access import Access, accesses, code_digest, is_library_file, is_library_module
 from gizml_tile.errors import TileError
+from gizml_tile.runtime.objects import ABSENT
 from gizml_tile.runtime.tensors import TensorInfo, describe, is_tensor
 
-MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<missing>", "__slots__": ()})()
 
 _ATOMS = frozenset(
-    {type(None), bool, int, str, bytes, type(...), type(NotImplemented), type(MISSING)}
+    {type(None), bool, int, str, bytes, type(...), type(NotImplemented), type(ABSENT)}
 )
 _CONTAINERS = frozenset({list, tuple, set, frozenset, dict, MappingProxyType})
 _PLAIN_ATTRIBUTES = (
@@ -101,7 +101,7 @@ class Watch:
 
     def unchanged(self) -> bool:
         """Whether every place still holds the very object that was read."""
-        missing = MISSING
+        missing = ABSENT
         for holder, name, value in self.entries:
             if holder.get(name, missing) is not value:
                 return False
@@ -282,9 +282,9 @@ class _Walk:
             value = _contents(cell)
             self.cells.append((cell, value))
         else:
-            value = function.__globals__.get(access.name, MISSING)
+            value = function.__globals__.get(access.name, ABSENT)
             self.entries.append((function.__globals__, access.name, value))
-            if value is MISSING:
+            if value is ABSENT:
                 value = _builtin(function, access.name)
         for step in access.steps:
             following = self._step(value, step)
@@ -296,7 +296,7 @@ class _Walk:
     def _step(self, value: Any, step: tuple[str, object]) -> Any:
         """The value one step further, or _STOP where going on would run code of the person's or fail."""
         how, name = step
-        if value is MISSING or _is_own(value):
+        if value is ABSENT or _is_own(value):
             return _STOP
         self.steady = self.steady and not is_tensor(value)
         if how == "attr":
@@ -307,9 +307,9 @@ class _Walk:
             kind: Any = type(value)
             if _runs_code(kind, name):
                 return _STOP
-            result = getattr(value, name, MISSING)
+            result = getattr(value, name, ABSENT)
             self.attributes.append((value, name, result))
-            return _STOP if result is MISSING else result
+            return _STOP if result is ABSENT else result
         if type(value) is dict and name in value:
             self.entries.append((value, name, value[name]))
             return value[name]
@@ -360,14 +360,14 @@ def _bound(value: object) -> bool:
 
 def _builtin(function: FunctionType, name: str) -> object:
     builtins: Any = function.__builtins__  # type: ignore[attr-defined]
-    return builtins.get(name, MISSING)
+    return builtins.get(name, ABSENT)
 
 
 def _contents(cell: CellType) -> object:
     try:
         return cell.cell_contents
     except ValueError:
-        return MISSING
+        return ABSENT
 
 
 def _memory(info: TensorInfo) -> Hashable:

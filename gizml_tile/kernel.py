@@ -34,8 +34,6 @@ class _Written:
     __wrapped__: Callable[..., Any]
 
     def __init__(self, function: Callable[..., Any], kind: str, depth: int) -> None:
-        # A static method's function stands behind it.
-        function = getattr(function, "__func__", function)
         self._kind = kind
         self._source = frontend.capture(function, depth + 1)
         wrapper: Any = self
@@ -61,7 +59,7 @@ class Function(_Written):
     """A helper that kernels call: rewritten as they are, and traced where it is called."""
 
     def __init__(self, function: Callable[..., Any], depth: int) -> None:
-        super().__init__(function, "function", depth + 1)
+        super().__init__(getattr(function, "__func__", function), "function", depth + 1)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Call the helper: in a kernel the rewritten one, elsewhere the function as it was written."""
@@ -84,14 +82,14 @@ class Kernel(_Written):
         measure: bool,
         depth: int,
     ) -> None:
-        super().__init__(function, "kernel", depth + 1)
-        self._name: str = self.__name__
-        self._signature = signature_of(self.__wrapped__, here())
+        # A static method's function stands behind it.
+        plain = getattr(function, "__func__", function)
+        self._signature = signature_of(plain, here())
+        self._configs = None if configs is None else Configurations(configs, self._signature, here())
+        super().__init__(plain, "kernel", depth + 1)
+        self._name = self._signature.name
         self._grid = grid
         self._traces = Traces()
-        self._configs = (
-            None if configs is None else Configurations(configs, self._signature, here())
-        )
         self._measure = measure
 
     def __call__(self, *args: Any, **named: Any) -> Any:
