@@ -226,7 +226,9 @@ class Program:
         rank = self._trace.tensors[count].rank
         if len(found) > rank:
             way = "reshape it to rank 1" if rank == 0 else "give the block one size"
-            fail(f"{what}: a block of {list(found)} needs a tensor of rank {len(found)}, found rank {rank}; {way}")
+            fail(
+                f"{what}: a block of {list(found)} needs a tensor of rank {len(found)}, found {rank}; {way}"
+            )
         return count, found
 
 

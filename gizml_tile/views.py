@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from gizml_tile.dtypes import MASK, DType
 from gizml_tile.index import Index
-from gizml_tile.lifting import describe, lift, lift_index, number
-from gizml_tile.nodes import Node, View, broadcast
+from gizml_tile.lifting import constant, describe, lift, lift_index, number
+from gizml_tile.nodes import Const, Node, View, broadcast
 from gizml_tile.tile import Tile
 from gizml_tile.tracing import Trace, Value, active, article, fail, noun
 
@@ -182,10 +182,8 @@ class Out(_Blocks):
             way = "compare it, as in x.ne(0)" if kind is MASK else f"convert it with .to({kind})"
             fail(f"{what} to {article(str(kind))} tensor: found {article(noun(node))}; {way}")
         if not fits:
-            from gizml_tile.lifting import constant
-            from gizml_tile.nodes import Const
-
-            return self._trace.record("const", (), Const((1, 1), kind, constant(host, kind, f"the value of {what}")))
+            stored = constant(host, kind, f"the value of {what}")
+            return self._trace.record("const", (), Const((1, 1), kind, stored))
         return node
 
 
