@@ -18,6 +18,7 @@ _TELLING = frozenset(
     "LOAD_METHOD STORE_ATTR BINARY_OP COMPARE_OP IS_OP CONTAINS_OP UNARY_NOT UNARY_NEGATIVE UNARY_INVERT "
     "BINARY_SUBSCR STORE_SUBSCR KW_NAMES GET_ITER".split()
 )
+_CALLED = frozenset({"LOAD_ATTR", "LOAD_GLOBAL"})
 
 
 def function_code(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, like: CodeType,
@@ -37,7 +38,7 @@ def function_code(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, lik
     around = ast.FunctionDef(
         "around",
         ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, []),
-        [inner],
+        [*_kept_global(inner, names), inner],
         [],
         None,
     )
@@ -50,6 +51,13 @@ def function_code(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, lik
     )
     name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
     return next(code for code in _codes(compiled) if code.co_name == name)
+
+
+def _kept_global(inner: ast.stmt, names: tuple[str, ...]) -> list[ast.stmt]:
+    """What keeps a function's own name, which it may call, from becoming a local of ``around``."""
+    if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and inner.name not in names:
+        return [ast.copy_location(ast.Global([inner.name]), inner)]
+    return []
 
 
 def _strip(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
@@ -108,8 +116,11 @@ def _story(code: CodeType, ignored_lines: frozenset[int]) -> list[tuple[str, str
     for instruction in dis.get_instructions(code):
         line = instruction.positions.lineno if instruction.positions else None
         if instruction.opname in _TELLING and line not in ignored_lines:
+            # How an attribute is called depends on what the whole module imports.
+            name = "LOAD_ATTR" if instruction.opname == "LOAD_METHOD" else instruction.opname
+            value = instruction.argrepr.rpartition(" + ")[2] if name in _CALLED else instruction.argrepr
             if not isinstance(instruction.argval, CodeType):
-                story.append((instruction.opname, f"{line} {instruction.argrepr}"))
+                story.append((name, f"{line} {value}"))
     return story
 
 

@@ -111,6 +111,7 @@ def _definition(lines: list[str], code: CodeType) -> tuple[int, str, str] | None
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name != code.co_name:
         return None
     ast.increment_lineno(node, first - 2)
+    node.lineno, node.col_offset = first, 0  # code starts at the first decorator
     if not same_code(function_code(node, code), code, _assert_lines(node)):
         return None
     return first, textwrap.dedent(block), padded

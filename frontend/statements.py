@@ -12,7 +12,7 @@ from gizml_tile.frontend.inference import Mode
 from gizml_tile.frontend.kinds import Kind
 from gizml_tile.frontend.loops import Loops
 from gizml_tile.frontend.scopes import root, stores
-from gizml_tile.frontend.spelling import line, sign
+from gizml_tile.frontend.spelling import is_plain, line, sign
 
 
 
@@ -79,10 +79,7 @@ class Statements(Loops):
         """What a statement becomes: itself where nothing in it changes."""
         match node:
             case cst.SimpleStatementLine():
-                small = [self.small(each) for each in node.body]
-                if all(a is b for a, b in zip(small, node.body, strict=True)):
-                    return [node]
-                return [self.rebuilt(node, body=small)]
+                return self._line(node)
             case cst.If():
                 return self.branch(node)
             case cst.For() if self.inference.modes.get(node, Mode.PYTHON) is not Mode.PYTHON:
@@ -162,6 +159,47 @@ class Statements(Loops):
 
     # Small statements
 
+    def _line(self, node: cst.SimpleStatementLine) -> list[cst.SimpleStatementLine]:
+        """A line of simple statements: one line, or one for each where a value is bound first."""
+        lines: list[cst.SimpleStatementLine] = []
+        small: list[cst.BaseSmallStatement] = []
+        for each in node.body:
+            first = self._bound_first(each)
+            if first is not None:
+                value, each = first
+                lines.append(line(value))
+                if small:
+                    lines.insert(-1, cst.SimpleStatementLine([*small[:-1], _last(small[-1])]))
+                    small = []
+            else:
+                each = self.small(each)
+            small.append(each)
+        if not lines and all(a is b for a, b in zip(small, node.body, strict=True)):
+            return [node]
+        last: cst.SimpleStatementLine = self.rebuilt(node, body=small)
+        if lines:
+            lines[0] = lines[0].with_changes(leading_lines=node.leading_lines)
+            last = self.rebuilt(last, leading_lines=[])
+        return [*lines, last]
+
+    def _bound_first(self, node: Any) -> tuple[cst.Assign, cst.Expr] | None:
+        """``view[i, j] = t`` where taking the view is more than reading a name: t is bound to a name first."""
+        if not (isinstance(node, cst.Assign) and len(node.targets) == 1):
+            return None
+        target = node.targets[0].target
+        if not isinstance(target, cst.Subscript) or is_plain(target.value) or is_plain(node.value):
+            return None
+        if self.kind(target.value) is not Kind.OUT:
+            return None
+        coordinates = self.coordinates(target)
+        if coordinates is None:
+            return None
+        name = self.fresh("value")
+        value = self.expr(node.value)
+        bound = self.made(cst.Assign([cst.AssignTarget(cst.Name(name))], value), node)
+        put = self.method(node, self.expr(target.value), "put", [cst.Name(name), coordinates])
+        return bound, self.made(cst.Expr(put, semicolon=node.semicolon), node)
+
     def small(self, node: Any) -> Any:
         """A simple statement, rewritten."""
         match node:
@@ -240,14 +278,12 @@ class Statements(Loops):
     def _store(self, node: cst.Assign, target: cst.Subscript) -> cst.Expr | None:
         """``C[i, j] = t`` as a call, where C is known to be an output or must be one."""
         value = node.value
-        if self.kind(target.value) is Kind.OUT and isinstance(target.value, cst.Name):
+        if self.kind(target.value) is Kind.OUT and (is_plain(target.value) or is_plain(value)):
             coordinates = self.coordinates(target)
             if coordinates is not None and not isinstance(value, cst.NamedExpr):
-                # C is a name, so that taking it before the value makes no difference.
-                new = self.expr(value)
-                put = self.method(node, self.made(target.value.deep_clone(), target.value), "put",
-                                  [new, coordinates])  # fmt: skip
-                return self.made(cst.Expr(put), node)  # type: ignore[no-any-return]
+                # One of them is a name, so that taking the view before the value makes no difference.
+                put = self.method(node, self.expr(target.value), "put", [self.expr(value), coordinates])
+                return self.made(cst.Expr(put, semicolon=node.semicolon), node)  # type: ignore[no-any-return]
             return None
         if self.regions and self.kind(target.value) is Kind.UNKNOWN and root(target) not in self.regions[-1]:
             items = [cst.StarredElement(self.expr(each.slice.value)) if each.slice.star
@@ -259,7 +295,7 @@ class Statements(Loops):
                 cst.Tuple(items)
             )
             store = self.dispatched(node, "store", [self.expr(value), self.expr(target.value), key])
-            return self.made(cst.Expr(store), node)  # type: ignore[no-any-return]
+            return self.made(cst.Expr(store, semicolon=node.semicolon), node)  # type: ignore[no-any-return]
         return None
 
     def _augmented(self, node: cst.AugAssign) -> cst.BaseSmallStatement:
@@ -279,6 +315,11 @@ class Statements(Loops):
         result = self.method(node, self.again(node.target), name, [value])
         target = self.made(cst.AssignTarget(node.target), node.target)
         return self.made(cst.Assign([target], result, semicolon=node.semicolon), node)  # type: ignore[no-any-return]
+
+
+def _last(node: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
+    """A statement that ends its line."""
+    return node.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
 
 
 def import_line(name: str) -> cst.SimpleStatementLine:

@@ -127,15 +127,23 @@ def _frame_place(frame: FrameType, caller: Place | None) -> Place:
 def here() -> Place | None:
     """The innermost expression of the person's that is being evaluated, with its chain of calls.
 
-    The chain ends at the frame that called into the library for a launch or a trace: frames of the
-    person's above that one are about how the program came to launch, not about the kernel.
+    While a program is traced the chain ends at the trace: frames above are about how the program came
+    to launch, not about the kernel. The functions that loops and branches are traced in are part of the
+    function around them, which is not a caller of theirs.
     """
     frames: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _own_code(frame.f_code):
-        frame = frame.f_back
-    while frame is not None and not _own_code(frame.f_code):
-        frames.append(frame)
+    crossed = False
+    while frame is not None:
+        code = frame.f_code
+        if _own_code(code):
+            crossed = True
+            if code.co_name == "trace" and frames:
+                break
+        else:
+            if not (frames and crossed and code.co_qualname == frames[-1].f_code.co_qualname):
+                frames.append(frame)
+            crossed = False
         frame = frame.f_back
     place: Place | None = None
     if frame is None and frames:
