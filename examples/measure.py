@@ -35,11 +35,12 @@ def same_bits(name, one, other):
 def seconds(call, least=0.02):
     """Seconds that one call takes, over enough calls in a row to fill ``least`` seconds."""
     call()
-    count = 0
+    count, spent = 0, 0.0
     start = time.perf_counter()
-    while (spent := time.perf_counter() - start) < least:
+    while count == 0 or spent < least:
         call()
         count += 1
+        spent = time.perf_counter() - start
     return spent / count
 
 
