@@ -1,0 +1,168 @@
+"""Each rule of the tile IR: a program that breaks it is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gizml_tile.check import RULES, check
+from gizml_tile.dtypes import BF16, F32, I8, I32, I64, MASK
+from gizml_tile.nodes import Const, Node, Region, Scalar, Tensor, TileProgram, View, make, param
+
+TENSORS = (Tensor("a", F32, 2), Tensor("b", BF16, 2), Tensor("n", I8, 1))
+SCALARS = (Scalar("s", F32), Scalar("i", I64))
+
+
+def program(*nodes, writes=(0,)):
+    return TileProgram("test", TENSORS, SCALARS, writes, Region((), nodes, ()))
+
+
+def const(shape, dtype=F32, value=None):
+    value = value if value is not None else False if dtype is MASK else 0.0 if dtype.is_float else 0
+    return make("const", (), Const(shape, dtype, value))
+
+
+INDEX = make("index", (), 3)
+TILE, ROW, NARROW = const((8, 4)), const((1, 4)), const((8, 4), BF16)
+INTEGER, MASKS, ONE = const((8, 4), I32), const((8, 4), MASK), const((1, 1), MASK)
+GIVEN = (INDEX, TILE, ROW, NARROW, INTEGER, MASKS, ONE)
+
+
+def node(op, args=(), attr=None, shape=(8, 4), dtype=F32, regions=()):
+    return Node(op, tuple(args), attr, shape, dtype, None, regions)
+
+
+def loop(inits=(TILE,), results=None, params=None):
+    params = params or (
+        param((), I64, 0),
+        *(param(each.shape, each.dtype, n + 1) for n, each in enumerate(inits)),
+    )
+    region = Region(params, (), tuple(inits if results is None else results))
+    return node("loop", (INDEX, INDEX, INDEX, *inits), None, (), None, (region,))
+
+
+def cond(mask=ONE, yes=(TILE,), no=(TILE,)):
+    return node("cond", (mask,), None, (), None, (Region((), (), tuple(yes)), Region((), (), tuple(no))))
+
+
+BROKEN = {
+    "unknown operation": node("frobnicate", (TILE,)),
+    "twice": TILE,
+    "later operand": make("exp", (const((8, 4)),), False),
+    "index type": node("index", (), 3.0, (), I64),
+    "index size": node("index", (), 2**63, (), I64),
+    "id axis": node("id", (), 3, (), I64),
+    "size axis": node("size", (), (0, 2), (), I64),
+    "scalar unknown": node("scalar", (), Scalar("x", F32), (1, 1), F32),
+    "const type": node("const", (), Const((8, 4), F32, 1)),
+    "const shape": node("const", (), Const((8, 3), F32, 1.0), (8, 3)),
+    "const size": node("const", (), Const((2048, 1024), F32, 1.0), (2048, 1024)),
+    "iota axis": node("iota", (), Const((8, 4), F32, 2)),
+    "iota of masks": node("iota", (), Const((8, 4), MASK, 0), (8, 4), MASK),
+    "value of a tile": node("value", (TILE,), F32, (1, 1)),
+    "value type": node("value", (INDEX,), BF16, (1, 1), BF16),
+    "read rank": node("read", (INDEX,), View(0, (8, 4))),
+    "read coordinate": node("read", (INDEX, TILE), View(0, (8, 4))),
+    "read mode": node("read", (INDEX, INDEX), View(0, (8, 4), "near", 0.0)),
+    "read pad": node("read", (INDEX, INDEX), View(0, (8, 4), "at", 0)),
+    "read type": node("read", (INDEX, INDEX), View(1, (8, 4), "at", 0.0)),
+    "read block": node("read", (INDEX,), View(2, (8, 4), "at", 0), (8, 4), I8),
+    "put not written": node("put", (TILE, INDEX, INDEX), View(1, (8, 4)), (), None),
+    "put shape": node("put", (TILE, INDEX, INDEX), View(0, (1, 4)), (), None),
+    "put type": node("put", (INTEGER, INDEX, INDEX), View(0, (8, 4)), (), None),
+    "neg of a mask": node("neg", (MASKS,), None, (8, 4), MASK),
+    "neg type": node("neg", (NARROW,), None, (8, 4), BF16),
+    "exp attribute": node("exp", (TILE,)),
+    "exp of integers": node("exp", (INTEGER,), False),
+    "exp of an index": node("exp", (INDEX,), False, (), F32),
+    "sqrt attribute": node("sqrt", (TILE,), False),
+    "to attribute": node("to", (TILE,), None),
+    "to mask": node("to", (TILE,), MASK, (8, 4), MASK),
+    "transpose shape": node("transpose", (TILE,)),
+    "sum axis": node("sum", (TILE,), -1, (8, 1)),
+    "sum of a mask": node("sum", (MASKS,), 0, (1, 4), MASK),
+    "add of masks": node("add", (MASKS, MASKS), None, (8, 4), MASK),
+    "add mixed": node("add", (TILE, INTEGER)),
+    "add of an index": node("add", (TILE, INDEX)),
+    "add shapes": node("add", (TILE, const((4, 8)))),
+    "add type": node("add", (NARROW, NARROW), None, (8, 4), BF16),
+    "add operands": node("add", (TILE,)),
+    "div of integers": node("div", (INTEGER, INTEGER), None, (8, 4), I32),
+    "rem of floats": node("rem", (TILE, TILE)),
+    "and of floats": node("and_", (TILE, TILE)),
+    "and of indices": node("and_", (INDEX, INDEX), None, (), I64),
+    "shl of masks": node("shl", (MASKS, MASKS), None, (8, 4), MASK),
+    "not of floats": node("not_", (TILE,)),
+    "lt of masks": node("lt", (MASKS, MASKS), None, (8, 4), MASK),
+    "lt type": node("lt", (TILE, TILE)),
+    "lt of indices": node("lt", (INDEX, INDEX), None, (), MASK),
+    "select mask": node("select", (TILE, TILE, TILE)),
+    "select index": node("select", (ONE, INDEX, TILE), None, (), I64),
+    "select wide": node("select", (MASKS, INDEX, INDEX), None, (), I64),
+    "select type": node("select", (MASKS, NARROW, NARROW)),
+    "fma type": node("fma", (INTEGER, INTEGER, INTEGER), (False, False), (8, 4), I32),
+    "fma attribute": node("fma", (TILE, TILE, TILE), None),
+    "dot shapes": node("dot", (TILE, TILE), "f32"),
+    "dot precision": node("dot", (TILE, const((4, 4))), "f16"),
+    "dot types": node("dot", (INTEGER, const((4, 4), I32)), "f32", (8, 4), I32),
+    "dot accumulator": node("dot", (TILE, const((4, 4)), ROW), "f32"),
+    "dot accumulator type": node("dot", (TILE, const((4, 4)), NARROW), "f32"),
+    "loop bounds": node(
+        "loop", (INDEX, INDEX, TILE), None, (), None, (Region((param((), I64, 0),), (), ()),)
+    ),
+    "loop results": loop(results=()),
+    "loop result type": loop(results=(NARROW,)),
+    "loop params": loop(params=(param((), I64, 0),)),
+    "loop counter": loop(params=(param((8, 4), F32, 0), param((8, 4), F32, 1))),
+    "loop without region": node("loop", (INDEX, INDEX, INDEX), None, (), None),
+    "cond mask": cond(mask=MASKS),
+    "cond results": cond(no=()),
+    "cond types": cond(no=(NARROW,)),
+    "result of a tile": node("result", (TILE,), 0),
+    "region on a tile": node("exp", (TILE,), False, regions=(Region((), (), ()),)),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_rules_are_found(name):
+    with pytest.raises(AssertionError):
+        check(program(*GIVEN, BROKEN[name]))
+
+
+def test_the_operands_themselves_are_right():
+    check(program(*GIVEN))
+    check(program(*GIVEN, loop(), cond()))
+    check(program(*GIVEN, (made := loop()), node("result", (made,), 0)))
+
+
+def test_every_rule_is_broken_by_a_case():
+    broken = {each.op for each in BROKEN.values()}
+    families = {"add": "sub mul maximum minimum floordiv floormod", "exp": "exp2 log sigmoid tanh"}
+    families |= {"sqrt": "rsqrt gelu gelu_erf relu floor", "sum": "max min", "and_": "or_ xor", "shl": "shr"}
+    families |= {"lt": "le gt ge eq ne", "neg": "abs", "id": "count"}
+    for op, others in families.items():
+        assert op in broken
+        broken |= set(others.split())
+    assert set(RULES) - broken == set()
+
+
+def test_values_of_a_region_end_with_it():
+    inner = make("exp", (TILE,), False)
+    region = Region((param((), I64, 0),), (inner,), ())
+    loops = node("loop", (INDEX, INDEX, INDEX), None, (), None, (region,))
+    after = make("exp", (inner,), False)
+    with pytest.raises(AssertionError, match="not defined before it"):
+        check(program(*GIVEN, loops, after))
+    check(program(*GIVEN, loops))
+
+
+def test_a_program_takes_and_gives_nothing():
+    good = program(*GIVEN)
+    check(good)
+    with pytest.raises(AssertionError, match="takes and gives nothing"):
+        check(replace(good, body=Region((), GIVEN, (TILE,))))
+    with pytest.raises(AssertionError, match="names no tensor"):
+        check(replace(good, writes=(3,)))
+    with pytest.raises(AssertionError, match="names repeat"):
+        check(replace(good, tensors=(TENSORS[0], TENSORS[0])))
