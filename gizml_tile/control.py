@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from gizml_tile.dtypes import F32, MASK
+from gizml_tile.dtypes import F32, MASK, math_dtype
 from gizml_tile.errors import TileError, here
 from gizml_tile.index import Index
 from gizml_tile.lifting import constant, describe, lift_index, number
+from gizml_tile.naming import carried_names, returned_names
 from gizml_tile.nodes import Const, Node
 from gizml_tile.rounding import round_to
 from gizml_tile.tile import Tile
@@ -45,7 +47,7 @@ def trace_loop(
         given = [returned] if single else _returned(returned, len(inits), what)
         results = tuple(
             [
-                _turn(trace, value, param, number, what)
+                _turn(trace, value, param, _Carried(body, number, len(params), single))
                 for number, (value, param) in enumerate(zip(given, params, strict=True))
             ]
         )
@@ -73,14 +75,15 @@ def trace_cond(trace: Trace, condition: object, then: Callable[[], Any], otherwi
     pairs: list[tuple[Node, Node]] = []
     kept: list[Any] = []
     for number_, (a, b) in enumerate(zip(yes_values, no_values, strict=True)):
+        given = _Given(then, number_, len(yes_values))
         if a is b and number(a) is None and not isinstance(a, Value):
             kept.append(a)
             continue
         with trace.reopened(yes_block):
-            left = _joined(trace, a, b, number_)
+            left = _joined(trace, a, b, given)
         with trace.reopened(no_block):
-            right = _joined(trace, b, a, number_)
-        _check_arms(left, right, number_)
+            right = _joined(trace, b, a, given)
+        _check_arms(left, right, given)
         pairs.append((left, right))
         kept.append(pairs)
     regions = (
@@ -136,20 +139,31 @@ def _returned(value: object, count: int, what: str) -> list[object]:
     return list(value)
 
 
-def _turn(trace: Trace, value: object, param: Node, number_: int, what: str) -> Node:
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """A value that a loop carries; its text, for errors alone, is its name or number."""
+
+    body: Callable[..., Any]
+    number: int
+    count: int
+    single: bool
+
+    def __str__(self) -> str:
+        name = carried_names(self.body, self.count, single=self.single)[self.number]
+        what = "fold" if self.single else "loop"
+        return f"the carried value `{name}`" if name else f"carried value {self.number} of {what}"
+
+
+def _turn(trace: Trace, value: object, param: Node, carried: _Carried) -> Node:
     """A carried value at the end of a turn: of the shape and type it had before."""
-    if isinstance(value, Value):
-        node = trace.use(value)
-    else:
-        node = _number_beside(trace, value, param, f"carried value {number_} of {what}")
+    node = trace.use(value) if isinstance(value, Value) else _number_beside(trace, value, param, carried)
     if node.shape == param.shape and node.dtype is param.dtype:
         return node
     found = f"{article(noun(param))} before the loop and {article(noun(node))} after a turn"
-    message = f"carried value {number_} of {what} changes: it is {found}"
-    _mismatch(message, param, node, "before the loop", node)
+    _mismatch(f"{carried} changes: it is {found}", param, node, "before the loop", node)
 
 
-def _number_beside(trace: Trace, value: object, other: Node, what: str) -> Node:
+def _number_beside(trace: Trace, value: object, other: Node, what: object) -> Node:
     """A host number as the kind of value that ``other`` is."""
     host = number(value)
     if host is None:
@@ -157,11 +171,11 @@ def _number_beside(trace: Trace, value: object, other: Node, what: str) -> Node:
     if other.is_index:
         if isinstance(host, float):
             return trace.record("const", (), Const((1, 1), F32, round_to(host, F32)))
-        return lift_index(trace, int(host), what)
+        return lift_index(trace, int(host), str(what))
     assert other.dtype is not None
     if other.dtype.is_integer and isinstance(host, float):
         return trace.record("const", (), Const((1, 1), F32, round_to(host, F32)))
-    return trace.record("const", (), Const((1, 1), other.dtype, constant(host, other.dtype, what)))
+    return trace.record("const", (), Const((1, 1), other.dtype, constant(host, other.dtype, str(what))))
 
 
 def _mismatch(message: str, first: Node, second: Node, where: str, blamed: Node) -> NoReturn:
@@ -173,8 +187,8 @@ def _mismatch(message: str, first: Node, second: Node, where: str, blamed: Node)
             ways.append(f"give it the shape {list(second.shape)} {where}, as with p.zeros")
     if first.dtype is not second.dtype and first.is_tile and second.is_tile:
         assert second.dtype is not None
-        storage = {each.dtype for each in (first, second)} != {MASK, second.dtype}
-        reason = "mathematics on a storage type gives F32 (I32 for integers): " if storage else ""
+        computed = first.dtype is not None and second.dtype is math_dtype(first.dtype)
+        reason = "mathematics on a storage type gives F32 (I32 for integers): " if computed else ""
         ways.append(f"{reason}convert with .to({second.dtype}) {where}, or with .to({first.dtype}) after")
     raise TileError(f"{message}; {'; '.join(ways)}", blamed.place or here())
 
@@ -198,15 +212,27 @@ def _arm(value: object) -> tuple[object, ...]:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
-def _joined(trace: Trace, value: object, other: object, number_: int) -> Node:
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A value that a branch gives; its text, for errors alone, is its name or number."""
+
+    then: Callable[[], Any]
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        name = returned_names(self.then, self.count)[self.number]
+        return f"`{name}`" if name else f"value {self.number} of cond"
+
+
+def _joined(trace: Trace, value: object, other: object, what: _Given) -> Node:
     """One arm's value as a node: numbers become what the other arm's value is."""
-    what = f"value {number_} of cond"
     if isinstance(value, Value):
         return trace.use(value)
     host = number(value)
     if host is None:
         fail(
-            f"{what} is {describe(value)} in one function and {describe(other)} in the other; "
+            f"{what} is {describe(value)} in one branch and {describe(other)} in the other; "
             "a branch gives tiles, masks, indices and numbers"
         )
     if isinstance(other, Value):
@@ -216,14 +242,13 @@ def _joined(trace: Trace, value: object, other: object, number_: int) -> Node:
         return trace.record("const", (), Const((1, 1), MASK, host))
     if isinstance(host, float) or isinstance(beside, float):
         return trace.record("const", (), Const((1, 1), F32, round_to(host, F32)))
-    return lift_index(trace, int(host), what)
+    return lift_index(trace, int(host), str(what))
 
 
-def _check_arms(first: Node, second: Node, number_: int) -> None:
+def _check_arms(first: Node, second: Node, what: _Given) -> None:
     if first.shape == second.shape and first.dtype is second.dtype:
         return
     message = (
-        f"value {number_} of cond is {article(noun(first))} in the first function and "
-        f"{article(noun(second))} in the second"
+        f"{what} is {article(noun(first))} in the first branch and {article(noun(second))} in the second"
     )
-    _mismatch(message, first, second, "in the first function", second)
+    _mismatch(message, first, second, "in the first branch", second)
