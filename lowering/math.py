@@ -80,7 +80,8 @@ class Arithmetic(Protocol[V]):
         """``a * 2^exponent`` with one rounding, for -252 <= exponent <= 254.
 
         The exponent comes as an integral float and as an integer. The result must have the bits of
-        :func:`scale_in_two_steps` where \\|a\\| is 0 or from 2^-40 to 2^40.
+        :func:`scale_in_two_steps` where \\|a\\| is 0 or from 2^-40 to 2^40, where the exponent is 0, and
+        where one of them is NaN.
         """
         ...
 

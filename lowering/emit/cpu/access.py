@@ -13,6 +13,9 @@ from gizml_tile.lowering.emit.cpu.scope import Scope
 from gizml_tile.nodes import Node, View
 
 
+Masks = dict[object, str] | None
+
+
 @dataclass(frozen=True, slots=True)
 class Along:
     """One axis of a block: where it starts in the tensor, the tensor's size, the stride in bytes."""
@@ -83,13 +86,19 @@ class Line:
     width: int
     limit: str  # the length in every lane
 
-    def load(self, arithmetic: Arithmetic, place: Value, masks: dict[object, str]) -> str:
-        """Elements from ``place`` on as they are in registers, the pad outside."""
+    def load(self, arithmetic: Arithmetic, place: Value, masks: Masks) -> str:
+        """Elements from ``place`` on as they are in registers, the pad outside.
+
+        ``masks`` are shared by the reads and stores of one place; None promises that all of it is inside.
+        """
         dtype, pad = self.block.dtype, self.block.view.pad
         storage = arithmetic.storage_type(dtype)
         single = arithmetic.with_width(1)
+        if masks is None and self.width > 1:
+            return self._load_inside(arithmetic, place)
         if self.width == 1:
             return single.decode(dtype, self._load_one(single, place, pad))
+        assert masks is not None
         if self.stride_bytes == 0:
             value = single.decode(dtype, self._load_one(single, 0, pad, anywhere=True))
             value = broadcast(self._function, single.type(dtype), value, self.width)
@@ -103,7 +112,22 @@ class Line:
         )
         return arithmetic.decode(dtype, raw)
 
-    def store(self, arithmetic: Arithmetic, value: str, place: Value, masks: dict[object, str]) -> None:
+    def _load_inside(self, arithmetic: Arithmetic, place: Value) -> str:
+        function, dtype = self._function, self.block.dtype
+        storage = arithmetic.storage_type(dtype)
+        if self.stride_bytes == dtype.bytes:
+            address = function.offset(self.pointer, function.mul(place, dtype.bytes))
+            return arithmetic.decode(dtype, function.load(storage, address, dtype.bytes))
+        single = arithmetic.with_width(1)
+        if self.stride_bytes == 0:
+            raw = function.load(single.storage_type(dtype), self.pointer, dtype.bytes)
+            return broadcast(function, single.type(dtype), single.decode(dtype, raw), self.width)
+        kind = single.storage_type(dtype)
+        every = f"{vector('i1', self.width)} {splat('i1', 'true', self.width)}"
+        raw = self._masked("load", storage, kind, place, [every, f"{storage} poison"])
+        return arithmetic.decode(dtype, raw)
+
+    def store(self, arithmetic: Arithmetic, value: str, place: Value, masks: Masks) -> None:
         """Writes ``value`` from ``place`` on; what lies outside the tensor is not written."""
         dtype = self.block.dtype
         raw = arithmetic.encode(dtype, value)
@@ -118,8 +142,12 @@ class Line:
 
             function.when(self._inside(place), write)
             return
+        if masks is None and self.stride_bytes == dtype.bytes:
+            address = function.offset(self.pointer, function.mul(place, dtype.bytes))
+            function.store(storage, raw, address, dtype.bytes)
+            return
         kind = arithmetic.with_width(1).storage_type(dtype)
-        mask = self._mask(place, masks)
+        mask = splat("i1", "true", self.width) if masks is None else self._mask(place, masks)
         self._masked("store", storage, kind, place, [f"{vector('i1', self.width)} {mask}"], raw)
 
     def _masked(

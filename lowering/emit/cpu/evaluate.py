@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gizml_tile.dtypes import BF16, I32, MASK
-from gizml_tile.lowering.emit.cpu.access import Block, Line, block_of, broadcast, numbers
+from gizml_tile.dtypes import BF16, F32, I32, MASK
+from gizml_tile.lowering.emit.cpu.access import Block, Line, Masks, block_of, broadcast, numbers
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
-from gizml_tile.lowering.emit.cpu.builder import Value, vector
+from gizml_tile.lowering.emit.cpu.builder import Value, float_text, splat, vector
 from gizml_tile.lowering.emit.cpu.schedule import Buffer, is_scalar
 from gizml_tile.lowering.emit.cpu.scope import Scope, apply, register_dtype
 from gizml_tile.nodes import Const, Node
@@ -53,6 +54,7 @@ class RowPlace:
     width: int
     uniform: dict[Node, str] = field(default_factory=dict)
     lines: dict[Node, Line] = field(default_factory=dict)
+    reciprocals: dict[Node, tuple[str, str, str]] = field(default_factory=dict)
 
     def prepare(self, roots: tuple[Node, ...], made: frozenset[Node] = frozenset()) -> None:
         """Computes what is the same in the whole row, before the loop over its columns."""
@@ -71,6 +73,8 @@ class RowPlace:
                 row = 0 if node.shape[0] == 1 else self.row
                 self.lines[node] = shared.blocks[node].row(row, self.width)
             elif node.op != "transpose":
+                if node.op == "div" and (reciprocal := self._reciprocal(node)):
+                    self.reciprocals[node] = reciprocal
                 pending.extend(arg for arg in node.args if arg.is_tile)
 
     def _uniform(self, node: Node) -> str:
@@ -84,8 +88,48 @@ class RowPlace:
             self.uniform[node] = broadcast(scope.function, kind, value, self.width)
         return self.uniform[node]
 
-    def at(self, column: Value) -> Place:
-        return Place(self.shared, self.row, self.local, column, self.width, self)
+    def at(self, column: Value, *, inside: bool = False) -> Place:
+        """The vector of columns from ``column`` on; ``inside`` promises that no edge crosses it."""
+        return Place(
+            self.shared, self.row, self.local, column, self.width, self, masks=None if inside else {}
+        )
+
+    def inside(self, columns: int, step: int, more: Iterable[Line]) -> Value:
+        """How many columns, a multiple of ``step``, lie inside all tensors that the row touches."""
+        function = self.shared.scope.function
+        count: Value = columns
+        for line in (*self.lines.values(), *more):
+            length = line.length
+            if line.start != 0:
+                length = function.choose(function.compare("eq", line.start, 0), length, 0)
+            count = function.minimum(count, length)
+        return function.sub(count, function.remainder(count, step))
+
+    def _reciprocal(self, node: Node) -> tuple[str, str, str] | None:
+        """For a division by what is the same in the row: divisor, reciprocal, whether they serve.
+
+        With the rounded reciprocal r of s, the quotient x / s is q = x * r made better twice by
+        q + (x - q * s) * r. The first step leaves q next to the quotient, the second rounds it right, if
+        nothing underflows or overflows on the way (Markstein 1990, theorem 2).
+        """
+        divisor = node.args[1]
+        scalar = divisor.shape[1] == 1
+        worth = node.shape[1] >= 4 * self.width and self.width >= 8
+        if node.dtype is not F32 or not scalar or not worth:
+            return None
+        function = self.shared.scope.function
+        splat_value = self._uniform(divisor)
+        of = vector("float", self.width)
+        value = function.emit(f"extractelement {of} {splat_value}, i64 0")
+        reciprocal = function.emit(f"fdiv float {float_text(1.0)}, {value}")
+        size = self.shared.scope.arithmetic(1).unary("abs", F32, value)
+        serves = function.all_of(
+            [
+                function.emit(f"fcmp oge float {size}, {float_text(2.0**-20)}"),
+                function.emit(f"fcmp ole float {size}, {float_text(2.0**20)}"),
+            ]
+        )
+        return splat_value, broadcast(function, "float", reciprocal, self.width), serves
 
 
 @dataclass
@@ -98,8 +142,8 @@ class Place:
     column: Value
     width: int
     parent: RowPlace
+    masks: Masks
     memo: dict[Node, str] = field(default_factory=dict)
-    masks: dict[object, str] = field(default_factory=dict)
 
     @property
     def arithmetic(self) -> Arithmetic:
@@ -137,7 +181,36 @@ class Place:
             # A column lying on its side.
             inner = ColumnPlace(self.shared, self.column, self.column, self.width)
             return inner.value(node.args[0])
+        if node in self.parent.reciprocals:
+            return self._quotient(node, self.value(node.args[0]))
         return apply(arithmetic, node, [self.value(arg) for arg in node.args])
+
+    def _quotient(self, node: Node, value: str) -> str:
+        """Division by the row's reciprocal; vectors with very large or small elements divide after all."""
+        divisor, reciprocal, serves = self.parent.reciprocals[node]
+        arithmetic, function = self.arithmetic, self.shared.scope.function
+        of, bits, mask = (vector(kind, self.width) for kind in ("float", "i32", "i1"))
+        small, range_ = (27 << 23), (200 << 23)  # 2^-100, and the exponents from there to 2^100
+        pattern = function.emit(f"bitcast {of} {value} to {bits}")
+        size = function.emit(f"and {bits} {pattern}, {splat('i32', str(0x7FFFFFFF), self.width)}")
+        above = function.emit(f"sub {bits} {size}, {splat('i32', str(small), self.width)}")
+        odd = function.emit(f"icmp ugt {bits} {above}, {splat('i32', str(range_), self.width)}")
+        nonzero = function.emit(f"icmp ne {bits} {size}, zeroinitializer")
+        odd = function.emit(f"and {mask} {odd}, {nonzero}")
+        flags = function.emit(f"bitcast {mask} {odd} to i{self.width}")
+        none = function.emit(f"icmp eq i{self.width} {flags}, 0")
+
+        def fast() -> list[str]:
+            quotient = arithmetic.binary("mul", F32, value, reciprocal)
+            for _ in range(2):
+                rest = arithmetic.fma(quotient, divisor, value, negate_product=True)
+                quotient = arithmetic.fma(rest, reciprocal, quotient)
+            return [quotient]
+
+        def slow() -> list[str]:
+            return [arithmetic.binary("div", F32, value, divisor)]
+
+        return function.when(function.all_of([none, serves]), fast, slow, [of])[0]
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from gizml_tile.dtypes import I32, MASK, DType, math_dtype
 from gizml_tile.lowering.emit.cpu.access import block_of
@@ -97,10 +98,10 @@ class GroupWriter:
                 for _ in range(unroll)
             ]
 
-            def in_columns(column: Value, totals: list[str]) -> Sequence[str]:
+            def in_columns(column: Value, totals: list[str], *, inside: bool = False) -> Sequence[str]:
                 totals = list(totals)
                 for step in range(unroll):
-                    here = place.at(function.add(column, step * width))
+                    here = place.at(function.add(column, step * width), inside=inside)
                     for task in tasks:
                         if task.kind == "reduce":
                             number = reductions.index(task) * unroll + step
@@ -112,7 +113,13 @@ class GroupWriter:
                             lines[task].store(scope.arithmetic(width), value, here.column, here.masks)
                 return totals
 
-            totals = function.loop(0, columns, unroll * width, in_columns, initial)
+            edge: Value = 0
+            if place.lines or lines:
+                edge = place.inside(columns, unroll * width, lines.values())
+                free = partial(in_columns, inside=True)
+                totals = function.loop(0, edge, unroll * width, free, initial)
+                initial = [(kind, total) for (kind, _), total in zip(initial, totals, strict=True)]
+            totals = function.loop(edge, columns, unroll * width, in_columns, initial)
             for number, task in enumerate(reductions):
                 total = combine(scope, task, totals[number * unroll : (number + 1) * unroll], width)
                 assert task.buffer is not None
