@@ -61,6 +61,10 @@ class Resolver:
         """Whether ``a.b`` is this package's ``unroll``."""
         return self._ask("is_unroll", chain) is True
 
+    def is_function_mark(self, chain: tuple[str, ...]) -> bool:
+        """Whether ``a.b`` is this package's ``function``."""
+        return self._ask("is_function_mark", chain) is True
+
     def kind(self, chain: tuple[str, ...]) -> Kind:
         """What an outside name holds: a constant, or unknown."""
         answer = self._ask("kind", chain)
@@ -94,6 +98,8 @@ class Resolver:
                 return thing is not _MISSING and callable(thing) and needs_rewriting(thing)
             case "is_unroll":
                 return thing is not _MISSING and thing is _own("unroll")
+            case "is_function_mark":
+                return thing is not _MISSING and thing is _own("function")
             case "annotation":
                 found = [kind for name, kind in _CLASSES.items() if thing is _own(name)]
                 return found[0] if found else Kind.UNKNOWN

@@ -128,7 +128,7 @@ class Names:
     reads: set[str] = field(default_factory=set)
     declared: set[str] = field(default_factory=set)
     captured: list[tuple[cst.CSTNode, frozenset[str]]] = field(default_factory=list)
-    # How often each name is bound by `def`, `class` or to a lambda.
+    # How often each name is bound by an undecorated `def` or `class`, or to a lambda.
     made: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -274,7 +274,7 @@ class NameTable:
         names.captured.extend((each, free - inner.local) for each, free in inner.captured)
         if not isinstance(node, cst.Lambda):
             names.bound[node.name.value] += 1
-            names.made[node.name.value] += 1
+            names.made[node.name.value] += not node.decorators
 
     def _bind(self, target: cst.CSTNode, names: Names) -> None:
         for name in targets(target):

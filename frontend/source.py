@@ -123,8 +123,12 @@ def _lambda(lines: list[str], code: CodeType) -> tuple[int, str, str] | None:
         tree = ast.parse(text)
     except SyntaxError:
         return None
-    places = [place for place in code.co_positions() if place[0] is not None and place[2] is not None]
-    start = min(((line, column) for line, _, column, _ in places[1:]), default=(code.co_firstlineno, 0))
+    # The first expression of the body; instructions that belong to none have no width.
+    start = min(
+        (line, column)
+        for line, end_line, column, end_column in code.co_positions()
+        if line is not None and column is not None and (line, column) != (end_line, end_column)
+    )
     for node in ast.walk(tree):
         if not isinstance(node, ast.Lambda) or node.lineno != code.co_firstlineno:
             continue

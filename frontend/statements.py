@@ -12,7 +12,7 @@ from gizml_tile.frontend.inference import Mode
 from gizml_tile.frontend.kinds import Kind
 from gizml_tile.frontend.loops import Loops
 from gizml_tile.frontend.scopes import root, stores
-from gizml_tile.frontend.spelling import is_plain, line, sign
+from gizml_tile.frontend.spelling import chain_of, is_plain, line, sign
 
 
 
@@ -20,8 +20,9 @@ class Statements(Loops):
     """Rewrites the statements of one function."""
 
     def function(self, node: cst.FunctionDef) -> cst.FunctionDef:
-        """A function with its body rewritten; decorators and annotations stay."""
+        """A function with its body rewritten; annotations stay, and decorators but for ``tile.function``."""
         params = self.defaults(node)
+        decorators = [each for each in node.decorators if not self._is_mark(each.decorator)]
         self.functions.append(node)
         self.scopes.append(self.table.of(node).local)
         around = self.regions, self.python_loops
@@ -31,7 +32,15 @@ class Statements(Loops):
         self.scopes.pop()
         self.functions.pop()
         rebuilt: cst.FunctionDef = self.rebuilt(node, params=params, body=body)
+        if len(decorators) < len(node.decorators):
+            rebuilt = self.rebuilt(rebuilt, decorators=decorators)
+            self.origins[rebuilt] = node
         return rebuilt
+
+    def _is_mark(self, decorator: cst.BaseExpression) -> bool:
+        """Whether a decorator is ``tile.function``: what it asks for is done."""
+        chain = chain_of(decorator)
+        return chain is not None and self.is_outside(chain[0]) and self.resolver.is_function_mark(chain)
 
     def suite(self, body: cst.BaseSuite) -> cst.BaseSuite:
         """A body with its statements rewritten."""
