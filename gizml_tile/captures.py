@@ -34,7 +34,6 @@ from gizml_tile.errors import TileError
 from gizml_tile.runtime.objects import ABSENT
 from gizml_tile.runtime.tensors import TensorInfo, describe, is_tensor
 
-
 _ATOMS = frozenset(
     {type(None), bool, int, str, bytes, type(...), type(NotImplemented), type(ABSENT)}
 )
@@ -111,9 +110,14 @@ class Watch:
         return all(getattr(thing, name, missing) is value for thing, name, value in self.attributes)
 
 
-def read(function: Callable[..., object]) -> Reading:
-    """What a function (or any callable) reads from outside itself now."""
+def read(function: Callable[..., object], *, as_defined: bool = False) -> Reading:
+    """What a function (or any callable) reads from outside itself now.
+
+    With ``as_defined`` its defaults are left out and its code is taken to stay what it is.
+    """
     walk = _Walk()
+    if as_defined:
+        walk.fixed = function
     key = walk.freeze(function)
     watch = None
     if walk.steady:
@@ -147,6 +151,7 @@ class _Walk:
         self.cells: list[tuple[CellType, object]] = []
         self.attributes: list[tuple[object, str, object]] = []
         self.steady = True
+        self.fixed: object = None
 
     def freeze(self, value: object, *, block: bool = False) -> Hashable:
         kind = type(value)
@@ -260,18 +265,22 @@ class _Walk:
         code = function.__code__
         if is_library_file(code.co_filename):
             return Same(function)
+        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        reads = (self._access(function, cells, access) for access in accesses(code))
+        if function is self.fixed:
+            return FunctionType, Same(code), *reads
         self.attributes.append((function, "__code__", code))
-        defaults = function.__defaults__
+        return FunctionType, Same(code), self._defaults(function), *reads
+
+    def _defaults(self, function: FunctionType) -> Hashable:
+        defaults, named = function.__defaults__, function.__kwdefaults__
         if defaults:
             self.attributes.append((function, "__defaults__", defaults))
-        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-        return (
-            FunctionType,
-            Same(code),
-            self.freeze(defaults),
-            self.freeze(function.__kwdefaults__) if function.__kwdefaults__ else None,
-            *(self._access(function, cells, access) for access in accesses(code)),
-        )
+        if named:
+            self.attributes.append((function, "__kwdefaults__", named))
+            self.entries += [(named, name, value) for name, value in named.items()]
+        pairs = tuple((name, self.freeze(value)) for name, value in (named or {}).items())
+        return self.freeze(defaults), pairs
 
     def _access(
         self, function: FunctionType, cells: dict[str, CellType], access: Access

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -30,10 +31,28 @@ def lock() -> threading.RLock:
     return _lock
 
 
+class State:
+    """Whether some thread is tracing: then launches take the long way, which refuses those in a trace."""
+
+    tracing = False
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """Hold the lock while a body is traced."""
+    with _lock:
+        outer, State.tracing = State.tracing, True
+        try:
+            yield
+        finally:
+            State.tracing = outer
+
+
 def _after_fork() -> None:
     # Another thread of the parent may have held the lock, and does not exist in the child.
     global _lock
     _lock = threading.RLock()
+    State.tracing = False
 
 
 if hasattr(os, "register_at_fork"):

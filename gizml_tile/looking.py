@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from gizml_tile import build
 from gizml_tile.dtypes import DType, as_dtype
 from gizml_tile.errors import TileError, here
-from gizml_tile.launch import layout
+from gizml_tile.launch import layout, tracing
 from gizml_tile.nodes import TileProgram
 from gizml_tile.program import Program, trace
 from gizml_tile.runtime.tensors import TensorInfo
@@ -89,7 +89,8 @@ def _program(
     target(kind, arch, _devices(request))
     types = [_storage_type(item) for item in storage]
     body = request.body if not types else _Stored(request.body, types).run
-    traced = trace(request.name, body, grid_rank=len(request.grid))
+    with tracing():
+        traced = trace(request.name, body, grid_rank=len(request.grid))
     prepared = placed(variant_of(request, traced), request)
     return build.simplified(traced.program, _layout(prepared)), prepared
 

@@ -27,7 +27,7 @@ def run(grid: Any, body: Body, *, stream: object = None) -> tuple[Any, ...]:
     """
     if stream is not None:
         raise TileError("stream is for tensors on a GPU; leave it out", here())
-    return launch(_traces, request(grid, body))
+    return launch(_traces, request(grid, body))[0]
 
 
 def ir(

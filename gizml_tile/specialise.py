@@ -21,6 +21,7 @@ from gizml_tile.launch import (
     layout,
     lock,
     tables,
+    tracing,
 )
 from gizml_tile.program import Program, Traced, trace
 from gizml_tile.runtime.tensors import TensorInfo, describe
@@ -31,8 +32,8 @@ from gizml_tile.text import text
 class Request:
     """A launch that is being prepared: what the body is, what it was given and what it captured.
 
-    ``key`` is everything that a trace rests on; ``leaves`` are the arguments' tensors and numbers, and
-    ``infos`` describes the tensors among them.
+    ``key`` is everything that a trace rests on; ``leaves`` are the arguments' tensors and numbers, ``frame``
+    has the positional arguments with places for the leaves, and ``infos`` describes the tensors.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Request:
     grid: Grid
     names: Sequence[str] = ()
     leaves: Sequence[Any] = ()
+    frame: Sequence[object] = ()
     infos: dict[int, TensorInfo] = field(default_factory=dict)
 
 
@@ -61,18 +63,27 @@ class Prepared:
         return tuple(self.objects[number] for number in self.variant.writes)
 
 
-def launch(traces: Traces, request: Request) -> tuple[object, ...]:
-    """Check and run a launch; the written tensors in the order of the ``write`` calls."""
+@dataclass(slots=True)
+class Launched:
+    """A launch that was made, with the code that ran it."""
+
+    request: Request
+    prepared: Prepared
+    layout: Layout
+    executable: Any
+
+
+def launch(traces: Traces, request: Request) -> tuple[tuple[object, ...], Launched | None]:
+    """Check and run a launch: the tensors of the ``write`` calls, and what ran unless it was empty."""
     prepared = prepare(traces, request)
-    variant = prepared.variant
-    check(request.name, prepared.names, prepared.infos, variant.written)
-    if is_empty(prepared.infos, variant.written, request.grid):
-        return prepared.results()
-    executable = code(
-        traces, request, prepared, layout(prepared.infos, variant.written, request.grid)
-    )
-    executable(prepared.infos, prepared.scalars, request.grid)
-    return prepared.results()
+    infos, written = prepared.infos, prepared.variant.written
+    check(request.name, prepared.names, infos, written)
+    if is_empty(infos, written, request.grid):
+        return prepared.results(), None
+    wanted = layout(infos, written, request.grid)
+    executable = code(traces, request, prepared, wanted)
+    executable(infos, prepared.scalars, request.grid)
+    return prepared.results(), Launched(request, prepared, wanted, executable)
 
 
 def prepare(traces: Traces, request: Request) -> Prepared:
@@ -149,7 +160,8 @@ def _traced(traces: Traces, request: Request) -> Variant:
 
 
 def _trace(request: Request) -> Traced:
-    return trace(request.name, request.body, grid_rank=len(request.grid))
+    with tracing():
+        return trace(request.name, request.body, grid_rank=len(request.grid))
 
 
 def _digest(request: Request) -> str | None:

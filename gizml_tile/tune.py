@@ -73,7 +73,7 @@ def tune(
         )
         candidates.append(Candidate(repr(config), Request(name, traced, key, reading, sizes)))
     chosen = choose(_traces, candidates, measure)
-    return launch(_traces, candidates[chosen].request)
+    return launch(_traces, candidates[chosen].request)[0]
 
 
 def _with(

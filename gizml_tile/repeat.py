@@ -1,0 +1,166 @@
+"""Launches like an earlier one, made natively: nothing but arrays' addresses and free numbers differs."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import Any
+
+from gizml_tile.captures import Watch, read
+from gizml_tile.grids import GridSpec
+from gizml_tile.launch import Source
+from gizml_tile.runtime.fast_call import Call, fast_call
+from gizml_tile.signature import Leaf
+from gizml_tile.specialise import Launched
+
+Repeat = Callable[..., tuple[object, ...] | None]
+
+# More kinds of calls than this of one kernel take turns, and the oldest is forgotten.
+_CALLS = 8
+_KEYS = 64
+_EXACT = frozenset({int, str, bool, type(None)})
+_SIZES = frozenset({"shape", "ndim", "dtype", "size", "strides", "itemsize", "nbytes"})
+
+
+class Repeats:
+    """The calls of one kernel that can be repeated, by grid and constants."""
+
+    __slots__ = ("_by_key",)
+
+    def __init__(self) -> None:
+        self._by_key: dict[Hashable, tuple[Repeat, ...]] = {}
+
+    def of(self, key: Hashable) -> tuple[Repeat, ...]:
+        """The calls known for a key, the latest first."""
+        return self._by_key.get(key, ())
+
+    def add(self, key: Hashable, call: Repeat) -> None:
+        """Remember a call."""
+        if key not in self._by_key and len(self._by_key) >= _KEYS:
+            self._by_key.pop(next(iter(self._by_key)))
+        self._by_key[key] = (call, *self.of(key)[: _CALLS - 1])
+
+
+def key_of(grid: GridSpec | None, named: Mapping[str, object]) -> Hashable:
+    """What calls with this grid and these constants have in common; None where that is not known quickly."""
+    if isinstance(grid, FunctionType):
+        if grid.__closure__ or grid.__defaults__ or grid.__kwdefaults__:
+            return None
+        place: object = grid.__code__
+    else:
+        place = grid
+    types = tuple(map(type, named.values()))
+    if not _EXACT.issuperset(types):
+        return None
+    key = (place, type(grid), tuple(named), tuple(named.values()), types)
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def repeat_of(
+    launched: Launched, args: tuple[Any, ...], spec: GridSpec | None
+) -> Repeat | None:
+    """A callable that makes a launch again with arguments of the same kinds; None where there can be none.
+
+    ``args`` are the launch's positional arguments and ``spec`` the grid as it was given.
+    """
+    request, variant = launched.request, launched.prepared.variant
+    places = _places(request.frame, len(args))
+    watches = [request.reading.watch]
+    if callable(spec):
+        arrays = frozenset(
+            name
+            for name, leaf in zip(request.names, request.leaves, strict=True)
+            if not _is_number(leaf)
+        )
+        if not looks_at_sizes_only(spec, arrays):
+            return None
+        watches.append(read(spec, as_defined=True).watch)
+    sources = [source for source in variant.tensors if isinstance(source, Source)]
+    tensors = [places.get(source.number) for source in sources if not source.captured]
+    known = [watch for watch in watches if watch is not None]
+    if len(known) < len(watches) or len(tensors) < len(variant.tensors) or None in tensors:
+        return None
+    numbers = {
+        name for name, leaf in zip(request.names, request.leaves, strict=True) if _is_number(leaf)
+    }
+    call = fast_call(
+        Call(
+            kernel=launched.executable,
+            arguments=args,
+            tensors=[place for place in tensors if place is not None],
+            infos=launched.prepared.infos,
+            scalars=[
+                places.get(source.number) if isinstance(source, Source) else None
+                for source in variant.scalars
+            ],
+            values=launched.prepared.scalars,
+            grid=request.grid,
+            written=variant.writes,
+            may_alias=launched.layout.may_alias,
+            free_scalars=not numbers & _names(spec),
+            entries=[entry for watch in known for entry in watch.entries],
+            cells=[cell for watch in known for cell in watch.cells],
+        )
+    )
+    rest = tuple(each for watch in known for each in watch.attributes)
+    return call if call is None or not rest else _guarded(call, rest)
+
+
+def _guarded(call: Repeat, attributes: tuple[tuple[object, str, object], ...]) -> Repeat:
+    """A repeat that also compares attributes, which the native side cannot."""
+    unchanged = Watch((), (), attributes).unchanged
+    return lambda *given: call(*given) if unchanged() else None
+
+
+def _places(frame: Sequence[object], count: int) -> dict[int, int]:
+    """Which argument each leaf is, of those that are arguments by themselves."""
+    return {
+        item.number: place for place, item in enumerate(frame[:count]) if isinstance(item, Leaf)
+    }
+
+
+def _is_number(leaf: object) -> bool:
+    return isinstance(leaf, int | float)
+
+
+def _names(spec: object) -> set[str]:
+    """The arguments that a grid function asks for by name."""
+    if not isinstance(spec, FunctionType):
+        return set()
+    code = spec.__code__
+    return set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+
+
+def looks_at_sizes_only(spec: object, arrays: frozenset[str]) -> bool:
+    """Whether a grid function looks at nothing of the arrays among its arguments but sizes and types."""
+    return isinstance(spec, FunctionType) and _sizes_only(spec.__code__, arrays)
+
+
+@lru_cache(maxsize=1024)
+def _sizes_only(code: CodeType, arrays: frozenset[str]) -> bool:
+    parameters = code.co_argcount + code.co_kwonlyargcount
+    # What collects all other arguments may hold arrays too.
+    collected = code.co_varnames[parameters : parameters + 2] if code.co_flags & 0x0C else ()
+    guarded = arrays | frozenset(collected)
+    if guarded & set(code.co_cellvars):
+        return False
+    instructions = list(dis.get_instructions(code))
+    for number, instruction in enumerate(instructions):
+        if "FAST" not in instruction.opname:
+            continue
+        names = (
+            instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+        )
+        if not guarded.intersection(names):
+            continue
+        following = instructions[number + 1]
+        single = len(names) == 1 and names[0] in arrays
+        if not (single and following.opname == "LOAD_ATTR" and following.argval in _SIZES):
+            return False
+    return True
