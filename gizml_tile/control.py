@@ -83,7 +83,7 @@ def trace_cond(trace: Trace, condition: object, then: Callable[[], Any], otherwi
             left = _joined(trace, a, b, given)
         with trace.reopened(no_block):
             right = _joined(trace, b, a, given)
-        _check_arms(left, right, given)
+        _check_arms(left, right, given, no_block)
         pairs.append((left, right))
         kept.append(pairs)
     regions = (
@@ -160,7 +160,7 @@ def _turn(trace: Trace, value: object, param: Node, carried: _Carried) -> Node:
     if node.shape == param.shape and node.dtype is param.dtype:
         return node
     found = f"{article(noun(param))} before the loop and {article(noun(node))} after a turn"
-    _mismatch(f"{carried} changes: it is {found}", param, node, "before the loop", node)
+    _mismatch(f"{carried} changes: it is {found}", param, node, "before the loop", trace.blocks[-1])
 
 
 def _number_beside(trace: Trace, value: object, other: Node, what: object) -> Node:
@@ -178,7 +178,8 @@ def _number_beside(trace: Trace, value: object, other: Node, what: object) -> No
     return trace.record("const", (), Const((1, 1), other.dtype, constant(host, other.dtype, str(what))))
 
 
-def _mismatch(message: str, first: Node, second: Node, where: str, blamed: Node) -> NoReturn:
+def _mismatch(message: str, first: Node, second: Node, where: str, block: Block) -> NoReturn:
+    """Raise the error that a value does not stay what it was, at its expression if that is in the block."""
     ways = []
     if first.shape != second.shape:
         if first.is_index or second.is_index:
@@ -190,7 +191,8 @@ def _mismatch(message: str, first: Node, second: Node, where: str, blamed: Node)
         computed = first.dtype is not None and second.dtype is math_dtype(first.dtype)
         reason = "mathematics on a storage type gives F32 (I32 for integers): " if computed else ""
         ways.append(f"{reason}convert with .to({second.dtype}) {where}, or with .to({first.dtype}) after")
-    raise TileError(f"{message}; {'; '.join(ways)}", blamed.place or here())
+    place = second.place if second in block.nodes else None
+    raise TileError(f"{message}; {'; '.join(ways)}", place or here())
 
 
 def _condition(trace: Trace, condition: object) -> Node:
@@ -245,10 +247,10 @@ def _joined(trace: Trace, value: object, other: object, what: _Given) -> Node:
     return lift_index(trace, int(host), str(what))
 
 
-def _check_arms(first: Node, second: Node, what: _Given) -> None:
+def _check_arms(first: Node, second: Node, what: _Given, block: Block) -> None:
     if first.shape == second.shape and first.dtype is second.dtype:
         return
     message = (
         f"{what} is {article(noun(first))} in the first branch and {article(noun(second))} in the second"
     )
-    _mismatch(message, first, second, "in the first branch", second)
+    _mismatch(message, first, second, "in the first branch", block)
