@@ -27,14 +27,14 @@ IF_INDEX = "`if` on an index: compare it, as in `if n != 0:`"
 def inside(word: str, what: str) -> str:
     """The error for a construct inside a device loop or branch; ``what`` is "loop" or "branch".
 
-    ``word`` is a keyword, ``name x`` for a name that is bound only inside, ``closure f`` for a function
-    from outside that reads a name assigned inside, or how a host object changes.
+    ``word`` is a keyword, ``name x`` for a name that is bound only inside, ``closure x f`` for a
+    function from outside that reads a name assigned inside, or how a host object changes.
     """
     first, _, rest = word.partition(" ")
     if first == "name":
         return f"`{rest}` is first given a value inside a device {what} and read after it; give it one before"
     if first == "closure":
-        function, _, name = rest.partition(" ")
+        name, _, function = rest.partition(" ")
         return (
             f"{function} reads `{name}`, which the device {what} assigns, from outside the {what}; "
             f"give it `{name}` as an argument"

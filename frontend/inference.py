@@ -336,8 +336,9 @@ class Inference:
         """What a loop over something gives each turn."""
         if isinstance(iterable, cst.Call) and isinstance(iterable.func, cst.Name | cst.Attribute):
             chain = chain_of(iterable.func)
-            if chain and self.is_outside(chain[0]) and self.resolver.is_unroll(chain) and len(iterable.args) > 1:
-                return Kind.CONSTANT
+            if chain and self.is_outside(chain[0]) and self.resolver.is_unroll(chain):
+                constant = all(self.kind(each.value) is Kind.CONSTANT for each in iterable.args)
+                return Kind.CONSTANT if constant or len(iterable.args) > 1 else Kind.UNKNOWN
             name = chain[0] if chain else ""
             if chain == ("range",) and self.is_outside(name) and self.resolver.is_builtin(name):
                 return Kind.CONSTANT

@@ -277,7 +277,7 @@ class Loops(Expressions):
                 effectful |= effectful_functions(self.inference, each)
         declared |= self.table.of(self._enclosing()).declared
         rules = Rules(self.inference, certain, frozenset(declared), frozenset(effectful))
-        return next(rules.obstacles(body, local), None)
+        return next(rules.obstacles(body, local - declared), None)
 
     def _closure(self, node: cst.CSTNode, changed: frozenset[str], *, inside: bool = False) -> Obstacle | None:
         """A function made outside a body (or, with ``inside``, in it) that reads a name the body assigns."""
@@ -290,7 +290,7 @@ class Loops(Expressions):
                 continue
             for name in sorted(free & changed):
                 called = f"`{function.name.value}`" if isinstance(function, cst.FunctionDef) else "a function"
-                return Obstacle(function, f"closure {called} {name}")
+                return Obstacle(function, f"closure {name} {called}")
         return None
 
     def _made_before(self, function: cst.CSTNode, node: cst.CSTNode) -> bool:

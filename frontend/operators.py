@@ -274,10 +274,10 @@ class Expressions:
         what = "an index" if Kind.INDEX in kinds else "a tile"
         if symbol in ("in", "not in") and kinds[0].is_device:
             self.fail(left, f"`{symbol}` on {what}: compare with == and combine the masks with `or`")
-        for kind, other in ((kinds[0], right), (kinds[1], left)):
-            if symbol in ("==", "!=") and kind.is_device and _is_none(other):
+        for value, other in ((left, right), (right, left)):
+            if symbol in ("==", "!=") and self.kind(value).is_device and _is_none(other):
                 word = "is" if symbol == "==" else "is not"
-                self.fail(left, f"`{symbol} None` on {what}: write `{word} None`")
+                self.fail(value, f"`{symbol} None` on {what}: write `{word} None`")
 
     def _comparison_method(self, left: cst.BaseExpression, symbol: str, right: cst.BaseExpression) -> str | None:
         name = COMPARISONS.get(symbol)
@@ -306,7 +306,7 @@ class Expressions:
     def _searches_values(self, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
         """Whether ``in`` may compare tiles by ==: not where either side is known to be the host's."""
         literal = isinstance(right, cst.Tuple | cst.List | cst.Set) and all(
-            isinstance(each.value, cst.SimpleString | cst.Integer | cst.Float) for each in right.elements
+            isinstance(each.value, cst.SimpleString) for each in right.elements
         )
         return not (self.kind(left).is_host or self.kind(right) is Kind.CONSTANT or literal)
 
