@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import struct
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,6 +67,10 @@ def _folder(setting: str) -> Path | None:
         return None
     if setting:
         return Path(setting).expanduser().absolute()
+    if sys.platform.startswith("linux"):
+        # What platformdirs answers, without importing it: that takes longer than a launch from the disk.
+        base = os.environ.get("XDG_CACHE_HOME", "").strip() or os.path.expanduser("~/.cache")
+        return Path(base, "gizml_tile")
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("gizml_tile", appauthor=False))
@@ -215,8 +220,7 @@ def package_fingerprint() -> str:
     The files' sizes and times of change stand for their contents once those have been read.
     """
     files = sorted(_package_files())
-    status = [(name, os.stat(path)) for name, path in files]
-    stamp = [(name, found.st_size, found.st_mtime_ns) for name, found in status]
+    stamp = [(name, found.st_size, found.st_mtime_ns) for name, _, found in files]
     place = folder()
     known = None
     if place is not None:
@@ -226,7 +230,7 @@ def package_fingerprint() -> str:
             if len(text) == 64:
                 return text
     contents = hashlib.sha256()
-    for name, path in files:
+    for name, path, _ in files:
         data = Path(path).read_bytes()
         contents.update(f"{name} {len(data)}\n".encode())
         contents.update(data)
@@ -240,16 +244,19 @@ def package_fingerprint() -> str:
     return fingerprint
 
 
-def _package_files() -> Iterator[tuple[str, str]]:
-    """Names and paths of the package's modules, wherever its parts are installed."""
+def _package_files() -> Iterator[tuple[str, str, os.stat_result]]:
+    """Names, paths and status of the package's modules, wherever its parts are installed."""
     package = __package__.partition(".")[0]
-    parts = [package, f"{package}.frontend", f"{package}.lowering"]
-    for part in parts:
+    for part in (package, f"{package}.frontend", f"{package}.lowering"):
         spec = importlib.util.find_spec(part)
         for root in (spec.submodule_search_locations or []) if spec else []:
-            for where, folders, names in os.walk(root):
-                folders[:] = [name for name in folders if name != "__pycache__"]
-                for name in names:
-                    if name.endswith(".py"):
-                        path = os.path.join(where, name)
-                        yield f"{part}/{os.path.relpath(path, root)}", path
+            yield from _modules(part, root)
+
+
+def _modules(name: str, folder: str) -> Iterator[tuple[str, str, os.stat_result]]:
+    with os.scandir(folder) as found:
+        for file in found:
+            if file.name.endswith(".py"):
+                yield f"{name}/{file.name}", file.path, file.stat()
+            elif file.name != "__pycache__" and file.is_dir():
+                yield from _modules(f"{name}/{file.name}", file.path)

@@ -60,9 +60,13 @@ def test_off(monkeypatch, setting):
     assert get("a") is None and entries() == [] and clear() == 0 and disk_cache.folder() is None
 
 
-def test_the_users_cache_folder_by_default(monkeypatch):
-    monkeypatch.delenv("GIZML_TILE_CACHE")
-    assert "gizml_tile" in str(disk_cache.folder())
+@pytest.mark.parametrize("setting", ["", "/elsewhere/cache"])
+def test_the_users_cache_folder_by_default(monkeypatch, setting):
+    import platformdirs
+
+    monkeypatch.setenv("XDG_CACHE_HOME", setting)
+    expected = platformdirs.user_cache_dir("gizml_tile", appauthor=False)
+    assert str(disk_cache._folder.__wrapped__("")) == expected
 
 
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
@@ -147,7 +151,11 @@ def test_the_fingerprint_follows_the_files(tmp_path, monkeypatch):
     for name in ("one.py", "two.py"):
         (tmp_path / name).write_text(f"{name} = 1")
         files.append((name, str(tmp_path / name)))
-    monkeypatch.setattr(disk_cache, "_package_files", lambda: iter(files))
+    monkeypatch.setattr(
+        disk_cache,
+        "_package_files",
+        lambda: ((name, path, os.stat(path)) for name, path in files),
+    )
     fingerprint = disk_cache.package_fingerprint.__wrapped__
     first = fingerprint()
     assert len(first) == 64 and fingerprint() == first
@@ -161,7 +169,7 @@ def test_the_fingerprint_follows_the_files(tmp_path, monkeypatch):
 
 
 def test_the_fingerprint_covers_all_three_parts():
-    names = dict(disk_cache._package_files())
+    names = [name for name, _, _ in disk_cache._package_files()]
     assert {"gizml_tile/runtime/disk_cache.py", "gizml_tile.frontend/__init__.py"} <= set(names)
     assert "gizml_tile.lowering/emit/cpu/__init__.py" in names
     assert len(disk_cache.package_fingerprint()) == 64
