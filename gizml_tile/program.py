@@ -129,8 +129,11 @@ class Program:
             name = f"s{len(trace.scalars)}"
             if isinstance(found, float):
                 host, dtype = round_to(found, F32), F32
+            elif type(found) is not builtins.int:
+                way = "; True and False are constants, not run-time numbers" if found is not None else ""
+                fail(f"arg takes an integer or a float, found {describe(value)}{way}")
             else:
-                host, dtype = integer(value, "arg"), I64
+                host, dtype = integer(found, "arg"), I64
         node = trace.scalar(host, name, dtype)
         wrap: type[Index] | type[Tile] = Index if dtype is I64 else Tile
         return wrap(trace.blocks[-1], node)
@@ -226,9 +229,7 @@ class Program:
         rank = self._trace.tensors[count].rank
         if len(found) > rank:
             way = "reshape it to rank 1" if rank == 0 else "give the block one size"
-            fail(
-                f"{what}: a block of {list(found)} needs a tensor of rank {len(found)}, found {rank}; {way}"
-            )
+            fail(f"{what}: a block of {list(found)} needs a tensor of rank {len(found)}, found {rank}; {way}")
         return count, found
 
 

@@ -212,7 +212,7 @@ def is_uniform(node: Node, operands: tuple[Value, ...]) -> bool:
     """Whether a mask is known to depend on indices and constants alone, so that a branch may take it."""
     if node.dtype is not MASK or node.shape != (1, 1):
         return False
-    if node.op in COMPARISONS and node.args[0].is_index:
+    if node.op == "const" or (node.op in COMPARISONS and node.args[0].is_index):
         return True
     return node.op in _LOGICAL and all(getattr(each, "_uniform", False) for each in operands)
 

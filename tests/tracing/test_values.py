@@ -405,3 +405,46 @@ def test_stores_of_other_types():
         data = np.zeros((64, 64), _numpy(dtype))
         _, program = made(lambda p, d=data, n=number: p.write(d, [8, 4]).put(n, [0, 0]))
         assert program.body.nodes[0].attr.value == number
+
+
+def test_branches_take_what_is_known_to_be_uniform():
+    def body(p):
+        i = p.id(0)
+        uniform = [i < 3, p.k(True, MASK), ~(i < 3), (i < 3) & (i > 1) | True, (i < 3) ^ (i > 1)]
+        uniform.append((i < 3).select(i == 2, False))
+        for condition in uniform:
+            p.cond(condition, lambda: None)
+        p.cond(True, lambda: None)
+
+    program = trace("test", body).program
+    check(program)
+    assert [node.op for node in program.body.nodes].count("cond") == 6
+
+
+def test_branches_give_values_in_the_form_that_they_return():
+    def body(p):
+        i = p.id(0)
+        assert p.cond(i < 3, lambda: None, lambda: None) is None
+        assert isinstance(p.cond(i < 3, lambda: i, lambda: 3), Index)
+        assert p.cond(i < 3, lambda: 1, lambda: 2.5).dtype is F32
+        assert p.cond(i < 3, lambda: True, lambda: False).dtype is MASK
+        kept, tile = p.cond(i < 3, lambda: ("name", p.zeros([8])), lambda: ("name", p.zeros([8])))
+        assert kept == "name" and tile.shape == (1, 8)
+        assert p.cond(i < 3, lambda: tiles(p, I8, (1, 1)), lambda: 7).dtype is I8
+        assert p.cond(False, lambda: 1, lambda: (2, 3)) == (2, 3)
+        assert p.cond(False, lambda: 1) is None
+
+    check(trace("test", body).program)
+
+
+def test_loops_carry_what_they_are_given():
+    def body(p):
+        i = p.id(0)
+        values = p.loop(i, 8, (0, 0.5, i < 3, tiles(p, BF16)), lambda k, carried: tuple(carried), step=-1)
+        assert [type(each) for each in values] == [Index, Tile, Tile, Tile]
+        assert [each.dtype for each in values[1:]] == [F32, MASK, BF16]
+        assert isinstance(p.fold(0, 3, 5, lambda k, j: k), Index)
+        assert p.fold(0, 3, 1.0, lambda k, x: 2).dtype is F32
+        assert p.loop(0, 3, [], lambda k, carried: None) == []
+
+    check(trace("test", body).program)
