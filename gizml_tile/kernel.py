@@ -19,7 +19,7 @@ from gizml_tile.program import Program
 from gizml_tile.repeat import Repeat, Repeats, key_of, repeat_of
 from gizml_tile.runtime.tensors import describe
 from gizml_tile.signature import Arguments, Leaf, Values, signature_of
-from gizml_tile.specialise import Request, launch
+from gizml_tile.specialise import Launched, Request, launch
 from gizml_tile.tracing import active
 from gizml_tile.tune import OPTIONS, Candidate, choose
 
@@ -153,13 +153,26 @@ class Kernel(_Written):
         if self._configs is not None:
             constants = {**named, **self._chosen(grid, args, named, self._measure)}
         results, launched = launch(self._traces, self._request(grid, args, constants))
-        if launched is not None and key is not None:
-            repeat = repeat_of(launched, args, grid)
-            if repeat is not None:
-                self._more_repeats.add(key, repeat)
-                if grid is self._grid and not named:
-                    self._repeats = self._more_repeats.of(key)
+        if launched is not None and key is not None and self._more_repeats.is_second(key, launched):
+            self._repeat(key, launched, args, grid, not named)
         return results
+
+    def _repeat(
+        self,
+        key: Hashable,
+        launched: Launched,
+        args: tuple[Any, ...],
+        grid: GridSpec | None,
+        plain: bool,
+    ) -> None:
+        """Make later launches like this one natively, where that can be."""
+        with lock():
+            repeat = repeat_of(launched, args, grid)
+            if repeat is None:
+                return
+            self._more_repeats.add(key, repeat)
+            if plain and grid is self._grid:
+                self._repeats = self._more_repeats.of(key)
 
     def _chosen(
         self, grid: GridSpec | None, args: tuple[Any, ...], named: Mapping[str, Any], measure: bool

@@ -20,6 +20,7 @@ Repeat = Callable[..., tuple[object, ...] | None]
 # More kinds of calls than this of one kernel take turns, and the oldest is forgotten.
 _CALLS = 8
 _KEYS = 64
+_SEEN = 256
 _EXACT = frozenset({int, str, bool, type(None)})
 _SIZES = frozenset({"shape", "ndim", "dtype", "size", "strides", "itemsize", "nbytes"})
 
@@ -27,10 +28,21 @@ _SIZES = frozenset({"shape", "ndim", "dtype", "size", "strides", "itemsize", "nb
 class Repeats:
     """The calls of one kernel that can be repeated, by grid and constants."""
 
-    __slots__ = ("_by_key",)
+    __slots__ = ("_by_key", "_seen")
 
     def __init__(self) -> None:
         self._by_key: dict[Hashable, tuple[Repeat, ...]] = {}
+        self._seen: dict[Hashable, int] = {}
+
+    def is_second(self, key: Hashable, launched: Launched) -> bool:
+        """Whether a launch like this one was made once before: one that comes once is not worth a repeat."""
+        prepared = launched.prepared
+        shapes = tuple((info.dtype, info.shape, info.strides) for info in prepared.infos)
+        seen = (key, id(prepared.variant), shapes)
+        if len(self._seen) >= _SEEN:
+            self._seen.clear()
+        self._seen[seen] = self._seen.get(seen, 0) + 1
+        return self._seen[seen] == 2
 
     def of(self, key: Hashable) -> tuple[Repeat, ...]:
         """The calls known for a key, the latest first."""

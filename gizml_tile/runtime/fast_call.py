@@ -70,9 +70,11 @@ def fast_call(call: Call) -> FastCall | None:
     # The arrays themselves are not kept: only what the record points at.
     constants = [value for value in call.arguments if type(value) is not np.ndarray]
     dtypes = [array.dtype for array in map(call.arguments.__getitem__, call.tensors)]  # type: ignore[attr-defined]
-    kept = (constants, dtypes, tuple(call.entries), tuple(call.cells), call.kernel)
+    definition = _definition()
+    # Threads that race may each have made a definition, so that it is kept here too.
+    kept = (constants, dtypes, tuple(call.entries), tuple(call.cells), call.kernel, definition)
     function: FastCall = ctypes.pythonapi.PyCFunction_NewEx(
-        ctypes.addressof(_definition()), (_record(call), kept), None
+        ctypes.addressof(definition), (_record(call), kept), None
     )
     return function
 
