@@ -24,6 +24,7 @@ from gizml_tile.launch import (
     tracing,
 )
 from gizml_tile.program import Program, Traced, trace
+from gizml_tile.ragged import warn_ragged
 from gizml_tile.runtime.tensors import TensorInfo, describe
 from gizml_tile.text import text
 
@@ -89,12 +90,18 @@ def launch(traces: Traces, request: Request) -> tuple[tuple[object, ...], Launch
 def prepare(traces: Traces, request: Request) -> Prepared:
     """The trace that a request may use, made where there is none, with everything in its place."""
     variant = traces.find(request.key, request.reading)
+    fresh = False
     if variant is None:
         with lock():
             variant = traces.find(request.key, request.reading)
             if variant is None:
-                variant = _stored(traces, request) or _traced(traces, request)
-    return placed(variant, request)
+                variant = _stored(traces, request)
+                fresh = variant is None
+                variant = variant or _traced(traces, request)
+    prepared = placed(variant, request)
+    if fresh:
+        warn_ragged(variant.program(), [info.shape for info in prepared.infos])
+    return prepared
 
 
 def code(
