@@ -22,10 +22,11 @@ _CALLED = frozenset({"LOAD_ATTR", "LOAD_GLOBAL"})
 
 
 def function_code(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, like: CodeType,
-                  extra: tuple[str, ...] = ()) -> CodeType:  # fmt: skip
+                  extra: tuple[str, ...] = (), imported: tuple[str, ...] = ()) -> CodeType:  # fmt: skip
     """The code of a function node, with the outer names, class and flags of ``like``.
 
-    ``extra`` are more names to take from cells. Defaults, decorators and annotations are left out, since
+    ``extra`` are more names to take from cells; ``imported`` are names that the module imports, whose
+    attributes are called by other instructions. Defaults, decorators and annotations are left out, since
     they are never evaluated again.
     """
     _strip(node)
@@ -45,7 +46,10 @@ def function_code(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, lik
     for each in (inner, around):
         if not hasattr(each, "lineno"):
             ast.copy_location(each, node)
-    module = ast.Module([ast.fix_missing_locations(around)], [])
+    body: list[ast.stmt] = [around]
+    if imported:
+        body.insert(0, ast.copy_location(ast.Import([ast.alias(name) for name in imported]), node))
+    module = ast.Module([ast.fix_missing_locations(each) for each in body], [])
     compiled = compile(
         module, like.co_filename, "exec", flags=like.co_flags & _FUTURES, dont_inherit=True
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from gizml_tile.frontend.scopes import COMPREHENSIONS, NameTable, outer_parts, parts, statements, stores, targets
+from gizml_tile.frontend.scopes import COMPREHENSIONS, HOLDERS, NameTable, outer_parts, parts, statements, stores, targets
 
 Live = frozenset[str]
 _NONE: Live = frozenset()
@@ -131,6 +131,10 @@ def _evaluate(table: NameTable, node: cst.CSTNode, killed: set[str], exposed: se
                 visit(part)
         killed.update(targets(target))
 
+    if type(node) in HOLDERS:
+        for part in parts(node):
+            visit(part)
+        return
     match node:
         case cst.Name():
             if node.value not in killed:

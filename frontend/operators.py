@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import libcst as cst
-from libcst.metadata import CodeRange
 
 from gizml_tile.frontend import advice
 from gizml_tile.frontend.inference import Inference
@@ -33,6 +32,8 @@ _HOST_METHODS = frozenset(
 _TAKES_FUNCTIONS = frozenset({"map", "filter", "reduce", "partial", "fold", "loop", "cond"})
 _EXTRA_SIGNS = {"**": "pow", "<<": "shl", ">>": "shr"}
 _LAZY_LIMITS = (cst.NamedExpr, cst.Await, cst.Yield)
+_KEPT = frozenset({cst.Name, cst.FormattedString, cst.SimpleString, cst.Integer, cst.Float})
+_GENERIC = frozenset({cst.Element, cst.Index, cst.List, cst.SubscriptElement, cst.Tuple})
 
 
 class Expressions:
@@ -43,7 +44,7 @@ class Expressions:
         inference: Inference,
         identifiers: frozenset[str],
         fail: Callable[[cst.CSTNode, str], NoReturn],
-        positions: Mapping[cst.CSTNode, CodeRange],
+        positions: Mapping[cst.CSTNode, tuple[int, int, int, int]],
     ) -> None:
         self.inference = inference
         self.table = inference.table
@@ -66,13 +67,11 @@ class Expressions:
 
     def start(self, node: cst.CSTNode) -> tuple[int, int]:
         """Where a piece of the person's source starts."""
-        start = self._positions[node].start
-        return start.line, start.column
+        return self._positions[node][:2]
 
     def end(self, node: cst.CSTNode) -> tuple[int, int]:
         """Where a piece of the person's source ends."""
-        end = self._positions[node].end
-        return end.line, end.column
+        return self._positions[node][2:]
 
     def one_line(self, node: cst.CSTNode) -> bool:
         """Whether a piece of the person's source is on one line."""
@@ -163,9 +162,12 @@ class Expressions:
 
     def expr(self, node: Any) -> Any:
         """An expression, or a part of one, rewritten."""
+        kind = type(node)
+        if kind in _KEPT:
+            return node
+        if kind in _GENERIC:
+            return self.generic(node)
         match node:
-            case cst.Name() | cst.FormattedString() | cst.SimpleString() | cst.Integer() | cst.Float():
-                return node
             case cst.BinaryOperation():
                 return self._binary(node)
             case cst.UnaryOperation():

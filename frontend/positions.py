@@ -3,59 +3,129 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from functools import lru_cache
 from types import CodeType
 
 import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+from libcst._nodes.internal import CodegenState
 
 from gizml_tile.frontend.compiling import function_code
 
-# Line, column, end line, end column in the person's file; columns in bytes, as code objects count them.
+# Line (from 1), column (from 0, in characters), end line, end column.
+Span = tuple[int, int, int, int]
+# The same in the person's file, with columns in bytes, as code objects count them.
 Range = tuple[int, int, int, int]
+_NEWLINE = re.compile(r"\r\n|\n|\r")
 
 
-def positions_of(module: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
-    """Where each node of a module stands in its text."""
-    wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
-    return wrapper.resolve(PositionProvider)  # type: ignore[return-value]
+class _Recorder(CodegenState):
+    """Writes a module out and notes where each node stands, in one pass."""
+
+    def __init__(self, module: cst.Module) -> None:
+        super().__init__(module.default_indent, module.default_newline)
+        self.places: dict[cst.CSTNode, Span] = {}
+        self._line = 1
+        self._column = 0
+        self._starts: list[tuple[int, int]] = []
+
+    def add_indent_tokens(self) -> None:
+        for token in self.indent_tokens:
+            self.add_token(token)
+
+    def add_token(self, value: str) -> None:
+        self.tokens.append(value)
+        if "\n" in value or "\r" in value:
+            lines = _NEWLINE.split(value)
+            self._line += len(lines) - 1
+            self._column = len(lines[-1])
+        else:
+            self._column += len(value)
+
+    def before_codegen(self, node: cst.CSTNode) -> None:
+        self._starts.append((self._line, self._column))
+
+    def after_codegen(self, node: cst.CSTNode) -> None:
+        start = self._starts.pop()
+        if node not in self.places:
+            self.places[node] = (*start, self._line, self._column)
+
+    def record_syntactic_position(
+        self, node: cst.CSTNode, *, start_node: cst.CSTNode | None = None, end_node: cst.CSTNode | None = None
+    ) -> AbstractContextManager[None]:
+        return _Between(self, node, start_node, end_node)
+
+    def position(self) -> tuple[int, int]:
+        """Where the next token will stand."""
+        return self._line, self._column
+
+
+class _Between(AbstractContextManager[None]):
+    """Notes what is written inside as the place of a node, without the whitespace around it."""
+
+    __slots__ = ("_end_node", "_node", "_recorder", "_start", "_start_node")
+
+    def __init__(self, recorder: _Recorder, node: cst.CSTNode, start_node: cst.CSTNode | None,
+                 end_node: cst.CSTNode | None) -> None:  # fmt: skip
+        self._recorder = recorder
+        self._node = node
+        self._start_node = start_node
+        self._end_node = end_node
+
+    def __enter__(self) -> None:
+        self._start = self._recorder.position()
+
+    def __exit__(self, *_: object) -> None:
+        places = self._recorder.places
+        start = self._start if self._start_node is None else places[self._start_node][:2]
+        end = self._recorder.position() if self._end_node is None else places[self._end_node][2:]
+        places[self._node] = (*start, *end)
+
+
+def write_out(module: cst.Module) -> tuple[str, dict[cst.CSTNode, Span]]:
+    """A module's text, and where each of its nodes stands in it."""
+    recorder = _Recorder(module)
+    module._codegen(recorder)
+    return "".join(recorder.tokens), recorder.places
 
 
 class PositionMap:
     """Moves the nodes of a parsed rewritten text to the person's places."""
 
-    def __init__(self, text: str, module: cst.Module, origins: Mapping[cst.CSTNode, cst.CSTNode],
-                 old: Mapping[cst.CSTNode, CodeRange], lines: list[str], shift: int) -> None:  # fmt: skip
-        """``lines`` is the text that ``old`` counts in, ``shift`` what makes its lines the person's."""
+    def __init__(self, text: str, new: Mapping[cst.CSTNode, Span], origins: Mapping[cst.CSTNode, cst.CSTNode],
+                 old: Mapping[cst.CSTNode, Span], lines: list[str], shift: int) -> None:  # fmt: skip
+        """``new`` are places in ``text``, ``old`` in ``lines``; ``shift`` makes those lines the person's."""
         self._text = text.split("\n")
         self._lines = lines
         self._shift = shift
-        self._exact: dict[Range, Range] = {}
-        self._starts: dict[tuple[int, int], Range] = {}
-        for node, place in positions_of(module).items():
+        self._exact: dict[Span, Span] = {}
+        self._starts: dict[tuple[int, int], Span] = {}
+        for node, place in new.items():
             origin = old.get(origins.get(node, node))
             if origin is None:
                 continue
-            start = (place.start.line, place.start.column)
-            if isinstance(node, cst.BaseExpression | cst.BaseSmallStatement | cst.Arg | cst.MatchPattern):
-                self._exact.setdefault((*start, place.end.line, place.end.column), self._range(origin))
-            if isinstance(node, cst.BaseCompoundStatement | cst.BaseSmallStatement):
-                self._starts.setdefault(start, self._range(origin))
+            placed, statement = _role(type(node))
+            if placed:
+                self._exact.setdefault(place, origin)
+            if statement:
+                self._starts.setdefault(place[:2], origin)
 
-    def _range(self, place: CodeRange) -> Range:
-        start, end = place.start, place.end
+    def _range(self, place: Span) -> Range:
+        line, column, end_line, end_column = place
         return (
-            start.line + self._shift,
-            _bytes(self._lines, start.line, start.column),
-            end.line + self._shift,
-            _bytes(self._lines, end.line, end.column),
+            line + self._shift,
+            _bytes(self._lines, line, column),
+            end_line + self._shift,
+            _bytes(self._lines, end_line, end_column),
         )
 
     def move(self, node: ast.AST, around: Range) -> None:
         """Give a node and all inside the person's places; ``around`` is for what has none of its own."""
-        place = around
+        found: Span | None = None
         if isinstance(node, ast.stmt):
-            place = self._starts.get((node.lineno, self._column(node.lineno, node.col_offset)), around)
+            found = self._starts.get((node.lineno, self._column(node.lineno, node.col_offset)))
         elif hasattr(node, "lineno"):
             key = (
                 node.lineno,
@@ -63,7 +133,8 @@ class PositionMap:
                 node.end_lineno,  # type: ignore[attr-defined]
                 self._column(node.end_lineno, node.end_col_offset),  # type: ignore[attr-defined]
             )
-            place = self._exact.get(key, around)
+            found = self._exact.get(key)
+        place = around if found is None else self._range(found)
         if hasattr(node, "lineno"):
             node.lineno, node.col_offset = place[:2]  # type: ignore[attr-defined]
             node.end_lineno, node.end_col_offset = place[2:]  # type: ignore[attr-defined]
@@ -73,6 +144,16 @@ class PositionMap:
     def _column(self, line: int, offset: int) -> int:
         text = self._text[line - 1]
         return offset if text.isascii() else len(text.encode()[:offset].decode())
+
+
+@lru_cache(maxsize=256)
+def _role(kind: type[cst.CSTNode]) -> tuple[bool, bool]:
+    """Whether nodes of a kind have places of their own in a syntax tree, and whether they are statements."""
+    return issubclass(kind, _PLACED), issubclass(kind, _STATEMENTS)
+
+
+_STATEMENTS = (cst.BaseCompoundStatement, cst.BaseSmallStatement)
+_PLACED = (cst.BaseExpression, cst.BaseSmallStatement, cst.Arg, cst.MatchPattern)
 
 
 def _bytes(lines: list[str], line: int, column: int) -> int:

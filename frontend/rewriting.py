@@ -9,12 +9,11 @@ from types import CellType, CodeType, FunctionType
 from typing import Literal, NoReturn
 
 import libcst as cst
-from libcst.metadata import CodeRange
 
 from gizml_tile.errors import Place, TileError
 from gizml_tile.frontend.inference import Inference
 from gizml_tile.frontend.kinds import Kind
-from gizml_tile.frontend.positions import PositionMap, compiled, positions_of
+from gizml_tile.frontend.positions import PositionMap, Span, compiled, write_out
 from gizml_tile.frontend.resolve import Answer, Question, Resolver
 from gizml_tile.frontend.scopes import Function, NameTable, walk
 from gizml_tile.frontend.source import Source, mark_rewritten
@@ -64,7 +63,7 @@ def rewrite(source: Source, kind: What) -> Rewritten:
 
 def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
     module = cst.parse_module(source.padded)
-    positions = positions_of(module)
+    _, positions = write_out(module)
     shift = source.line - 2
     lines = source.padded.split("\n")
     code = source.function.__code__
@@ -88,8 +87,8 @@ def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
     new = new.with_changes(decorators=(), leading_lines=(), lines_after_decorators=())
     rewriter.origins[new] = node
     out = cst.Module([new], default_indent=module.default_indent, default_newline=module.default_newline)
-    text = out.code
-    places = PositionMap(text, out, rewriter.origins, positions, lines, shift)
+    text, written = write_out(out)
+    places = PositionMap(text, written, rewriter.origins, positions, lines, shift)
     extra = ("tile",) if rewriter.uses_dispatch and not hidden else ()
     result = compiled(text, places, code, tuple(set(extra) - set(code.co_freevars)), rewriter.generated)
     mark_rewritten(result)
@@ -179,8 +178,8 @@ def _function(function: FunctionType, code: CodeType) -> FunctionType:
     return made
 
 
-def _place(place: CodeRange, shift: int, filename: str, function: str) -> Place:
-    start, end = place.start, place.end
-    return Place(filename, start.line + shift, start.column + 1, end.line + shift, end.column + 1, function)
+def _place(place: Span, shift: int, filename: str, function: str) -> Place:
+    line, column, end_line, end_column = place
+    return Place(filename, line + shift, column + 1, end_line + shift, end_column + 1, function)
 
 

@@ -63,6 +63,14 @@ def part_names(kind: type[cst.CSTNode]) -> tuple[str, ...]:
     return names
 
 
+# Nodes that only hold others: the walks pass through them without looking further.
+HOLDERS = frozenset({
+    cst.Arg, cst.Attribute, cst.BinaryOperation, cst.Call, cst.Comparison, cst.ComparisonTarget, cst.Element,
+    cst.Expr, cst.Float, cst.IndentedBlock, cst.Index, cst.Integer, cst.List, cst.SimpleStatementLine,
+    cst.SimpleString, cst.Subscript, cst.SubscriptElement, cst.Tuple, cst.UnaryOperation,
+})  # fmt: skip
+
+
 def parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The nodes inside that are evaluated, in Python's order."""
     for name in part_names(type(node)):
@@ -195,6 +203,10 @@ class NameTable:
         names.captured = inner.captured
 
     def _collect(self, node: cst.CSTNode, names: Names) -> None:
+        if type(node) in HOLDERS:
+            for part in parts(node):
+                self._collect(part, names)
+            return
         match node:
             case cst.Name():
                 names.reads.add(node.value)

@@ -9,7 +9,7 @@ import textwrap
 import tokenize
 import weakref
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 
 from gizml_tile.errors import Place, TileError
 from gizml_tile.frontend.compiling import function_code, same_code
@@ -73,7 +73,10 @@ def capture(function: FunctionType, depth: int = 0) -> Source:
             "source; keep it in a file or a notebook cell, or write the program with tile.run(grid, body)",
             _place(code),
         )
-    found = _lambda(lines, code) if code.co_name == "<lambda>" else _definition(lines, code)
+    outer = function.__globals__
+    imported = tuple([name for name in code.co_names if isinstance(outer.get(name), ModuleType)])
+    find = _lambda if code.co_name == "<lambda>" else _definition
+    found = find(lines, code, imported)
     if found is None:
         raise TileError(
             f"the source of {_name(code)} is not what {code.co_filename} holds at line {code.co_firstlineno}: "
@@ -93,7 +96,7 @@ def _place(code: CodeType) -> Place:
     return Place(code.co_filename, code.co_firstlineno, function=code.co_qualname)
 
 
-def _definition(lines: list[str], code: CodeType) -> tuple[int, str, str] | None:
+def _definition(lines: list[str], code: CodeType, imported: tuple[str, ...]) -> tuple[int, str, str] | None:
     first = code.co_firstlineno
     if first > len(lines):
         return None
@@ -112,12 +115,12 @@ def _definition(lines: list[str], code: CodeType) -> tuple[int, str, str] | None
         return None
     ast.increment_lineno(node, first - 2)
     node.lineno, node.col_offset = first, 0  # code starts at the first decorator
-    if not same_code(function_code(node, code), code, _assert_lines(node)):
+    if not same_code(function_code(node, code, imported=imported), code, _assert_lines(node)):
         return None
     return first, textwrap.dedent(block), padded
 
 
-def _lambda(lines: list[str], code: CodeType) -> tuple[int, str, str] | None:
+def _lambda(lines: list[str], code: CodeType, imported: tuple[str, ...]) -> tuple[int, str, str] | None:
     text = "".join(lines)
     try:
         tree = ast.parse(text)
@@ -136,7 +139,7 @@ def _lambda(lines: list[str], code: CodeType) -> tuple[int, str, str] | None:
         ends = (body.end_lineno, body.end_col_offset)
         if not (body.lineno, body.col_offset) <= start <= ends:  # type: ignore[operator]
             continue
-        if same_code(function_code(node, code), code, frozenset()):
+        if same_code(function_code(node, code, imported=imported), code, frozenset()):
             original = ast.get_source_segment(text, node)
             assert original is not None
             column = len(lines[node.lineno - 1].encode()[: node.col_offset].decode())
