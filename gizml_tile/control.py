@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from gizml_tile.dtypes import F32, MASK, math_dtype
-from gizml_tile.errors import TileError, here
+from gizml_tile.errors import Place, TileError, here
 from gizml_tile.index import Index
 from gizml_tile.lifting import constant, describe, lift_index, number
 from gizml_tile.naming import carried_names, returned_names
@@ -47,7 +47,7 @@ def trace_loop(
         given = [returned] if single else _returned(returned, len(inits), what)
         results = tuple(
             [
-                _turn(trace, value, param, _Carried(body, number, len(params), single))
+                _turn(trace, value, param, _Carried(body, number, carried[number], len(params), single))
                 for number, (value, param) in enumerate(zip(given, params, strict=True))
             ]
         )
@@ -145,6 +145,7 @@ class _Carried:
 
     body: Callable[..., Any]
     number: int
+    init: Node
     count: int
     single: bool
 
@@ -160,6 +161,9 @@ def _turn(trace: Trace, value: object, param: Node, carried: _Carried) -> Node:
     if node.shape == param.shape and node.dtype is param.dtype:
         return node
     found = f"{article(noun(param))} before the loop and {article(noun(node))} after a turn"
+    if carried.init.op == "index" and node.is_tile:
+        start = f"start it with p.zeros({list(node.shape)}) or p.full, not with an integer"
+        raise TileError(f"{carried} changes: it is {found}; {start}", _place_in(trace.blocks[-1], node))
     _mismatch(f"{carried} changes: it is {found}", param, node, "before the loop", trace.blocks[-1])
 
 
@@ -191,8 +195,12 @@ def _mismatch(message: str, first: Node, second: Node, where: str, block: Block)
         computed = first.dtype is not None and second.dtype is math_dtype(first.dtype)
         reason = "mathematics on a storage type gives F32 (I32 for integers): " if computed else ""
         ways.append(f"{reason}convert with .to({second.dtype}) {where}, or with .to({first.dtype}) after")
-    place = second.place if second in block.nodes else None
-    raise TileError(f"{message}; {'; '.join(ways)}", place or here())
+    raise TileError(f"{message}; {'; '.join(ways)}", _place_in(block, second))
+
+
+def _place_in(block: Block, node: Node) -> Place | None:
+    """Where a value was made if that was in the block, else where the block is traced."""
+    return node.place if node in block.nodes and node.place else here()
 
 
 def _condition(trace: Trace, condition: object) -> Node:
