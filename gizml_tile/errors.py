@@ -95,9 +95,20 @@ def _positions(code: CodeType) -> tuple[tuple[int | None, int | None, int | None
     return tuple(code.co_positions())
 
 
-@lru_cache(maxsize=4096)
+# Code objects are looked up by identity: hashing one, as a dictionary of them would, costs more than
+# everything else that finding a place does. The object itself is kept, so its id is not given again.
+_own_codes: dict[int, tuple[CodeType, bool]] = {}
+_places: dict[tuple[int, int], tuple[CodeType, Place]] = {}
+_MOST_PLACES = 1 << 16
+
+
 def _own_code(code: CodeType) -> bool:
-    return is_own_file(code.co_filename)
+    known = _own_codes.get(id(code))
+    if known is None:
+        if len(_own_codes) >= _MOST_PLACES:
+            _own_codes.clear()
+        known = _own_codes[id(code)] = (code, is_own_file(code.co_filename))
+    return known[1]
 
 
 def _byte_column(filename: str, line: int, offset: int) -> int:
@@ -110,6 +121,28 @@ def _byte_column(filename: str, line: int, offset: int) -> int:
 
 def _frame_place(frame: FrameType, caller: Place | None) -> Place:
     code = frame.f_code
+    key = (id(code), frame.f_lasti)
+    known = _places.get(key)
+    if known is None:
+        if len(_places) >= _MOST_PLACES:
+            _places.clear()
+        known = _places[key] = (code, _lone_place(frame))
+    place = known[1]
+    if caller is None:
+        return place
+    return Place(
+        place.filename,
+        place.line,
+        place.column,
+        place.end_line,
+        place.end_column,
+        place.function,
+        caller,
+    )
+
+
+def _lone_place(frame: FrameType) -> Place:
+    code = frame.f_code
     line, end_line, column, end_column = _positions(code)[frame.f_lasti // 2]
     line = line or frame.f_lineno or code.co_firstlineno
     filename = code.co_filename
@@ -120,7 +153,6 @@ def _frame_place(frame: FrameType, caller: Place | None) -> Place:
         end_line or line,
         0 if end_column is None else _byte_column(filename, end_line or line, end_column),
         code.co_qualname,
-        caller,
     )
 
 
