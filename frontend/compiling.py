@@ -31,10 +31,10 @@ def function_code(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, lik
     """
     _strip(node)
     inner: ast.stmt = ast.Expr(node) if isinstance(node, ast.Lambda) else node
-    parts = like.co_qualname.split(".")
-    if len(parts) > 1 and parts[-2] != "<locals>":
+    owner = class_of(like)
+    if owner is not None:
         # Names with two underscores are mangled with the class's name.
-        inner = ast.ClassDef(parts[-2], [], [], [inner], [])
+        inner = ast.ClassDef(owner, [], [], [inner], [])
     names = (*like.co_freevars, *extra)
     around = ast.FunctionDef(
         "around",
@@ -62,6 +62,12 @@ def _kept_global(inner: ast.stmt, names: tuple[str, ...]) -> list[ast.stmt]:
     if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and inner.name not in names:
         return [ast.copy_location(ast.Global([inner.name]), inner)]
     return []
+
+
+def class_of(code: CodeType) -> str | None:
+    """The class whose body defines a function, by the function's code."""
+    parts = code.co_qualname.split(".")
+    return parts[-2] if len(parts) > 1 and parts[-2] != "<locals>" else None
 
 
 def _strip(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:

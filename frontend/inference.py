@@ -125,7 +125,7 @@ class Inference:
         if isinstance(function, cst.Lambda):
             self.expression(function.body, state)
         else:
-            live = Liveness(self.table)
+            live = Liveness(self.table, names.behind)
             live.before(function.body, frozenset())
             self.liveness[function] = live
             self._body(function.body, state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -17,13 +18,19 @@ class Liveness:
     """For one function: the names read after each loop and branch (without another assignment between)."""
 
     table: NameTable
+    # The names of the function that calling a function under a name reads.
+    behind: Mapping[str, Collection[str]]
     after: dict[cst.CSTNode, Live] = field(default_factory=dict)
     # Where `break` and `continue` go: the names live there, innermost last.
     _exits: list[tuple[Live, Live]] = field(default_factory=list)
 
     def exposed(self, body: cst.BaseSuite) -> Live:
         """The names that a body reads before it assigns them, on some way through it."""
-        return Liveness(self.table).before(body, _NONE)
+        return self.wanted(body, _NONE)
+
+    def wanted(self, body: cst.BaseSuite, after: Live) -> Live:
+        """The names live before a body, of those live after it, without remembering what is inside."""
+        return Liveness(self.table, self.behind).before(body, after)
 
     def before(self, body: cst.BaseSuite, after: Live) -> Live:
         """The names live before a body, of those live after it."""
@@ -70,7 +77,7 @@ class Liveness:
     def _simple(self, node: cst.CSTNode, after: Live) -> Live:
         exposed: set[str] = set()
         killed: set[str] = set()
-        _evaluate(self.table, node, killed, exposed)
+        _evaluate(self, node, killed, exposed)
         return (after - killed) | exposed
 
     def _if(self, node: cst.If, after: Live) -> Live:
@@ -115,15 +122,23 @@ class Liveness:
     def reads(self, node: cst.CSTNode) -> Live:
         """The names that an expression reads before binding them itself."""
         exposed: set[str] = set()
-        _evaluate(self.table, node, set(), exposed)
+        _evaluate(self, node, set(), exposed)
         return frozenset(exposed)
 
 
-def _evaluate(table: NameTable, node: cst.CSTNode, killed: set[str], exposed: set[str]) -> None:
+def _evaluate(live: Liveness, node: cst.CSTNode, killed: set[str], exposed: set[str]) -> None:
     """Follow Python's order of evaluation: names read that are not yet bound, names bound."""
 
+    table = live.table
+
+    def read(names: Collection[str]) -> None:
+        for name in names:
+            if name not in killed:
+                exposed.add(name)
+            exposed.update(each for each in live.behind.get(name, ()) if each not in killed)
+
     def visit(each: cst.CSTNode) -> None:
-        _evaluate(table, each, killed, exposed)
+        _evaluate(live, each, killed, exposed)
 
     def store(target: cst.CSTNode) -> None:
         for each in stores(target):
@@ -137,26 +152,25 @@ def _evaluate(table: NameTable, node: cst.CSTNode, killed: set[str], exposed: se
         return
     match node:
         case cst.Name():
-            if node.value not in killed:
-                exposed.add(node.value)
+            read((node.value,))
         case cst.NamedExpr():
             visit(node.value)
             store(node.target)
         case cst.FunctionDef() | cst.Lambda() | cst.ClassDef():
             for part in outer_parts(node):
                 visit(part)
-            exposed.update(table.of(node).free - killed)
+            read(table.of(node).free)
             if not isinstance(node, cst.Lambda):
                 killed.add(node.name.value)
         case _ if isinstance(node, COMPREHENSIONS):
-            exposed.update(table.of(node).free - killed)
+            read(table.of(node).free)
         case cst.IfExp():
             visit(node.test)
             for arm in (node.body, node.orelse):
-                _evaluate(table, arm, set(killed), exposed)
+                _evaluate(live, arm, set(killed), exposed)
         case cst.BooleanOperation():
             visit(node.left)
-            _evaluate(table, node.right, set(killed), exposed)
+            _evaluate(live, node.right, set(killed), exposed)
         case cst.Assign():
             visit(node.value)
             for each in node.targets:

@@ -226,9 +226,9 @@ class Loops(Expressions):
         self.generated.add(name)
         live = self.inference.liveness[self._enclosing()]
         piece = cst.IndentedBlock([node]) if isinstance(node, cst.If) and not suite.body else suite
-        exposed = live.exposed(piece)
-        # A name that an arm assigns is its own; where it is read first it starts as the outer one.
-        start = [each for each in self.table.assigned_in_order(piece) if each in exposed]
+        # A name that an arm assigns is its own; where it is read or given unassigned it starts as the outer one.
+        wanted = live.wanted(piece, frozenset(outputs))
+        start = [each for each in self.table.assigned_in_order(piece) if each in wanted]
         params = [cst.Param(cst.Name(each), default=cst.Name(each), equal=_EQUAL, star="") for each in start]
         if outputs:
             new = [*_own_lines(new), line(cst.Return(self._values(outputs)))]
@@ -255,11 +255,13 @@ class Loops(Expressions):
             everywhere = all(name in each for each in assigned)
             if name in live.after[node] and name not in known and not (everywhere and certain):
                 return Obstacle(self._read_after(node, name), f"name {name}")
+        outputs = live.after[node] & self.table.assigned(node)
         for arm in arms:
             piece = arm if isinstance(arm, cst.BaseSuite) else cst.IndentedBlock([arm]) if isinstance(arm, cst.If) \
                 else arm.body  # type: ignore[attr-defined]  # fmt: skip
+            wanted = live.wanted(piece, outputs)
             for name in self.table.assigned_in_order(arm):
-                if name in live.exposed(piece) and name not in known:
+                if name in wanted and name not in known:
                     return Obstacle(self._first_read(arm, name) or node, f"name {name}")
         return self._closure(node, self.table.assigned(node), inside=not certain)
 
@@ -281,16 +283,16 @@ class Loops(Expressions):
 
     def _closure(self, node: cst.CSTNode, changed: frozenset[str], *, inside: bool = False) -> Obstacle | None:
         """A function made outside a body (or, with ``inside``, in it) that reads a name the body assigns."""
+        names = self.table.of(self._enclosing())
         within = {each for each, _ in self.table.captures(node)}
-        for function, free in self.table.of(self._enclosing()).captured:
-            if function in within:
-                if not inside:
+        called = self.table.reads(node)
+        for name in sorted(called & names.functions.keys()):
+            for function in names.functions[name]:
+                if (function in within) > inside or (function not in within and not self._made_before(function, node)):
                     continue
-            elif not self._made_before(function, node):
-                continue
-            for name in sorted(free & changed):
-                called = f"`{function.name.value}`" if isinstance(function, cst.FunctionDef) else "a function"
-                return Obstacle(function, f"closure {name} {called}")
+                for read in sorted((self.table.of(function).free | set(names.behind[name])) & changed):
+                    who = f"`{name}`" if isinstance(function, cst.FunctionDef) else "a function"
+                    return Obstacle(function, f"closure {read} {who}")
         return None
 
     def _made_before(self, function: cst.CSTNode, node: cst.CSTNode) -> bool:

@@ -6,11 +6,12 @@ import re
 import sys
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import libcst as cst
 
 from gizml_tile.errors import Place, TileError
+from gizml_tile.frontend.compiling import class_of
 from gizml_tile.frontend.inference import Inference
 from gizml_tile.frontend.kinds import Kind
 from gizml_tile.frontend.positions import PositionMap, Span, compiled, write_out
@@ -84,6 +85,8 @@ def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
     new = _rewritten(rewriter, node)
     if hidden and rewriter.uses_dispatch:
         new = _with_import(new, rewriter.tile_name)
+    if "__" in source.padded and (owner := class_of(code)) is not None:
+        new = new.visit(_Mangled(owner, rewriter.origins))
     new = new.with_changes(decorators=(), leading_lines=(), lines_after_decorators=())
     rewriter.origins[new] = node
     out = cst.Module([new], default_indent=module.default_indent, default_newline=module.default_newline)
@@ -144,6 +147,25 @@ def _rewritten(rewriter: Statements, node: Function) -> cst.FunctionDef:
         new.params,
         cst.IndentedBlock([cst.SimpleStatementLine([value])]),
     )
+
+
+class _Mangled(cst.CSTTransformer):
+    """Spells private names out, so that the text means the same outside its class."""
+
+    def __init__(self, owner: str, origins: dict[cst.CSTNode, cst.CSTNode]) -> None:
+        super().__init__()
+        self._prefix = f"_{owner.lstrip('_')}"
+        self._origins = origins
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: Any) -> Any:
+        if isinstance(updated_node, cst.Name) and _PRIVATE.fullmatch(updated_node.value):
+            updated_node = updated_node.with_changes(value=self._prefix + updated_node.value)
+        if updated_node is not original_node:
+            self._origins[updated_node] = self._origins.get(original_node, original_node)
+        return updated_node
+
+
+_PRIVATE = re.compile(r"__\w*?[^_\W]_?")
 
 
 def _with_import(node: cst.FunctionDef, name: str) -> cst.FunctionDef:

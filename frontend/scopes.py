@@ -138,6 +138,10 @@ class Names:
     captured: list[tuple[cst.CSTNode, frozenset[str]]] = field(default_factory=list)
     # How often each name is bound by an undecorated `def` or `class`, or to a lambda.
     made: Counter[str] = field(default_factory=Counter)
+    # The names that calling a function under a name may read here.
+    behind: dict[str, set[str]] = field(default_factory=dict)
+    # The functions that a name may stand for.
+    functions: dict[str, set[cst.CSTNode]] = field(default_factory=dict)
 
     @property
     def free(self) -> frozenset[str]:
@@ -169,6 +173,7 @@ class NameTable:
                 self._collect(function.body, names)
             else:
                 self._comprehension(function, names)
+            _close(names)
         return names
 
     def assigned_in_order(self, body: cst.CSTNode) -> tuple[str, ...]:
@@ -183,6 +188,12 @@ class NameTable:
     def assigned(self, body: cst.CSTNode) -> frozenset[str]:
         """The names that running a piece of a function binds in the function."""
         return frozenset(self.assigned_in_order(body))
+
+    def reads(self, body: cst.CSTNode) -> frozenset[str]:
+        """The names that a piece of source reads, in functions inside as well."""
+        names = Names()
+        self._collect(body, names)
+        return frozenset(names.reads)
 
     def captures(self, body: cst.CSTNode) -> list[tuple[cst.CSTNode, frozenset[str]]]:
         """The functions that a piece of source makes, each with the names it reads from outside."""
@@ -230,6 +241,7 @@ class NameTable:
                     self._target(target.target, names)
                     if isinstance(node.value, cst.Lambda) and isinstance(target.target, cst.Name):
                         names.made[target.target.value] += 1
+                    self._alias(tuple(targets(target.target)), node.value, names)
             case cst.AugAssign():
                 self._collect(node.value, names)
                 self._collect(node.target, names)
@@ -287,6 +299,18 @@ class NameTable:
         if not isinstance(node, cst.Lambda):
             names.bound[node.name.value] += 1
             names.made[node.name.value] += not node.decorators
+            names.behind.setdefault(node.name.value, set()).update(inner.free)
+            names.functions.setdefault(node.name.value, set()).add(node)
+
+    def _alias(self, bound: tuple[str, ...], value: cst.CSTNode, names: Names) -> None:
+        """Remember the functions that a value may hold under the names it is given."""
+        for function in held_functions(value):
+            for name in bound:
+                if isinstance(function, cst.Name):
+                    names.behind.setdefault(name, set()).add(function.value)
+                else:
+                    names.behind.setdefault(name, set()).update(self.of(function).free)
+                    names.functions.setdefault(name, set()).add(function)
 
     def _bind(self, target: cst.CSTNode, names: Names) -> None:
         for name in targets(target):
@@ -297,6 +321,40 @@ class NameTable:
         for each in stores(target):
             for part in parts(each):
                 self._collect(part, names)
+
+
+def _close(names: Names) -> None:
+    """Let a name stand for what the functions that its own functions call read, too."""
+    changed = True
+    while changed:
+        changed = False
+        for name, read in names.behind.items():
+            functions = names.functions.setdefault(name, set())
+            for each in list(read):
+                before = len(read) + len(functions)
+                read |= names.behind.get(each, set())
+                functions |= names.functions.get(each, set())
+                changed = changed or len(read) + len(functions) > before
+
+
+_LAZY = frozenset({"partial", "map", "filter"})
+
+
+def held_functions(value: cst.CSTNode) -> Iterator[Function | cst.GeneratorExp | cst.Name]:
+    """The functions, and the names that may be functions, that a value may hold after it is computed."""
+    match value:
+        case cst.Lambda() | cst.GeneratorExp() | cst.Name():
+            yield value
+        case cst.Call():
+            callee = value.func.attr if isinstance(value.func, cst.Attribute) else value.func
+            if isinstance(callee, cst.Name) and callee.value in _LAZY:
+                for argument in value.args:
+                    yield from held_functions(argument.value)
+        case cst.BinaryOperation() | cst.Comparison() | cst.Subscript() | cst.Attribute():
+            return
+        case _:
+            for part in parts(value):
+                yield from held_functions(part)
 
 
 def outer_parts(node: cst.FunctionDef | cst.Lambda | cst.ClassDef) -> Iterator[cst.CSTNode]:
