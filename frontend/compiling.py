@@ -1,8 +1,8 @@
 """Compiling one function of a syntax tree as it stands in its surroundings, without running anything."""
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import dis
 from collections.abc import Iterator

@@ -9,7 +9,17 @@ from typing import Any
 
 import libcst as cst
 
-from gizml_tile.frontend.kinds import TRACED, Kind, arithmetic, chosen, comparison, join, lifted, logic, method
+from gizml_tile.frontend.kinds import (
+    TRACED,
+    Kind,
+    arithmetic,
+    chosen,
+    comparison,
+    join,
+    lifted,
+    logic,
+    method,
+)
 from gizml_tile.frontend.liveness import Liveness
 from gizml_tile.frontend.resolve import Resolver
 from gizml_tile.frontend.scopes import (
@@ -436,7 +446,9 @@ class Inference:
             case cst.IfExp():
                 test = self.expression(node.test, state)
                 yes, no = self.expression(node.body, state), self.expression(node.orelse, state)
-                return join(yes, no) if test.is_host or yes is no is not Kind.UNIFORM else chosen(yes, no)
+                if test.is_host:
+                    return join(yes, no)
+                return chosen(yes, no) if test.is_tile else join(join(yes, no), chosen(yes, no))
             case cst.NamedExpr():
                 kind = self.expression(node.value, state)
                 self._assign(node.target, node.value, kind, state)

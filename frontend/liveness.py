@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from gizml_tile.frontend.scopes import COMPREHENSIONS, HOLDERS, NameTable, outer_parts, parts, statements, stores, targets
+from gizml_tile.frontend.scopes import (
+    COMPREHENSIONS,
+    HOLDERS,
+    NameTable,
+    outer_parts,
+    parts,
+    statements,
+    stores,
+    targets,
+)
 
 Live = frozenset[str]
 _NONE: Live = frozenset()

@@ -140,6 +140,8 @@ class Names:
     made: Counter[str] = field(default_factory=Counter)
     # The names that calling a function under a name may read here.
     behind: dict[str, set[str]] = field(default_factory=dict)
+    # Pairs of a name and another that it was given the value of.
+    aliases: list[tuple[str, str]] = field(default_factory=list)
     # The functions that a name may stand for.
     functions: dict[str, set[cst.CSTNode]] = field(default_factory=dict)
 
@@ -307,7 +309,7 @@ class NameTable:
         for function in held_functions(value):
             for name in bound:
                 if isinstance(function, cst.Name):
-                    names.behind.setdefault(name, set()).add(function.value)
+                    names.aliases.append((name, function.value))
                 else:
                     names.behind.setdefault(name, set()).update(self.of(function).free)
                     names.functions.setdefault(name, set()).add(function)
@@ -328,13 +330,16 @@ def _close(names: Names) -> None:
     changed = True
     while changed:
         changed = False
-        for name, read in names.behind.items():
+        calls = [(name, each) for name, read in names.behind.items() for each in read]
+        for name, other in (*names.aliases, *calls):
+            if other not in names.behind or name == other:
+                continue
+            read = names.behind.setdefault(name, set())
             functions = names.functions.setdefault(name, set())
-            for each in list(read):
-                before = len(read) + len(functions)
-                read |= names.behind.get(each, set())
-                functions |= names.functions.get(each, set())
-                changed = changed or len(read) + len(functions) > before
+            before = len(read) + len(functions)
+            read |= names.behind[other]
+            functions |= names.functions.get(other, set())
+            changed = changed or len(read) + len(functions) > before
 
 
 _LAZY = frozenset({"partial", "map", "filter"})

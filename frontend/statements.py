@@ -15,7 +15,6 @@ from gizml_tile.frontend.scopes import root, stores
 from gizml_tile.frontend.spelling import chain_of, is_plain, line, sign
 
 
-
 class Statements(Loops):
     """Rewrites the statements of one function."""
 
