@@ -5,6 +5,6 @@
 ``packs``, whose values come from ``evaluate``, memory from ``access``, products from ``dot``.
 """
 
-from gizml_tile.lowering.emit.cpu.unit import CpuArtifact, CpuSignature, emit
+from gizml_tile.lowering.emit.cpu.unit import CpuArtifact, CpuSignature, emit, explain
 
-__all__ = ["CpuArtifact", "CpuSignature", "emit"]
+__all__ = ["CpuArtifact", "CpuSignature", "emit", "explain"]

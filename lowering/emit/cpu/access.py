@@ -12,7 +12,6 @@ from gizml_tile.lowering.emit.cpu.builder import Function, Value, float_text, sp
 from gizml_tile.lowering.emit.cpu.scope import Scope
 from gizml_tile.nodes import Node, View
 
-
 Masks = dict[object, str] | None
 
 

@@ -10,13 +10,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gizml_tile.dtypes import BF16, FP8, DType
+from gizml_tile.dtypes import BF16, F32, FP8, I32, DType
 from gizml_tile.lowering.emit.cpu.dot import DotShape, Element, Mode, PanelLayout, panel_layout
 from gizml_tile.lowering.emit.cpu.normalise import ELEMENTWISE
-from gizml_tile.nodes import Node, View
+from gizml_tile.nodes import Node, Tensor, View
 
-# Steps of k that are multiplied between two visits of the accumulators.
-CHUNK_DEPTH = 512
+# Steps of k that are multiplied between two visits of the accumulators, and the memory that a chunk of the
+# right operand may take of the second cache. The matrix unit loses more by the visits.
+CHUNK_DEPTH = {"amx": 512, "bf16_dot": 512, "fma": 256, "int": 256}
+CHUNK_BYTES = 512 << 10
+# With so few rows a right operand that only one program uses is not worth packing: it is read where it
+# lies, a few of its rows at a time.
+FEW_ROWS = 16
+FEW_ROWS_DEPTH = 16
+# Rows of the matrix unit's accumulators start in different cache sets.
+TOTAL_PADDING = 16
 # Blocks are packed for the whole launch from this many uses on.
 STAGE_REUSE = 3
 # The index operations whose value is the same in every program of a launch.
@@ -48,10 +56,15 @@ class Packing:
         return panel_layout(self.shape)
 
     @property
+    def row_stride(self) -> int:
+        """Elements from row to row of a packed left operand."""
+        return self.shape.kc
+
+    @property
     def chunk_bytes(self) -> int:
         if self.side == "right":
             return self.panels.chunk_bytes
-        return self.shape.rows * self.shape.a_row_stride * self.panels.element_bytes
+        return self.shape.rows * self.row_stride * self.panels.element_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +109,28 @@ def dot_mode(left: DType | None, right: DType | None, machine: Machine) -> Mode:
         if machine.bf16_dot:
             return "bf16_dot"
     return "fma"
+
+
+def chunk_depth(mode: Mode, columns: int) -> int:
+    """Steps of k in a chunk of a deep product."""
+    element_bytes = 2 if mode in ("amx", "bf16_dot") else 4
+    depth = CHUNK_DEPTH[mode]
+    while depth > 64 and depth * columns * element_bytes > CHUNK_BYTES:
+        depth //= 2
+    return depth
+
+
+def lies_ready(packing: Packing, tensors: tuple[Tensor, ...]) -> bool:
+    """Whether an operand is a tensor's block of the type that the product reads, to be used in place.
+
+    Its rows must be contiguous, which the caller knows, and the block must lie inside the tensor, which is
+    known when the program runs.
+    """
+    view = packing.source.attr
+    if packing.turned or packing.source.op != "read" or not isinstance(view, View):
+        return False
+    wanted = {"f32": F32, "bf16": BF16, "i32": I32}[packing.shape.element]
+    return view.mode == "at" and len(view.block) == 2 and tensors[view.tensor].dtype is wanted
 
 
 def packs_left(dot: Node, machine: Machine) -> bool:

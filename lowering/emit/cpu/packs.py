@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gizml_tile.lowering.emit.cpu.builder import Function, Module, Value
+from gizml_tile.lowering.emit.cpu.dot import depth_step
 from gizml_tile.lowering.emit.cpu.evaluate import Pass
-from gizml_tile.lowering.emit.cpu.packing import Pack, is_invariant
+from gizml_tile.lowering.emit.cpu.packing import FEW_ROWS, Pack, is_invariant, lies_ready
 from gizml_tile.lowering.emit.cpu.panels import Packer
 from gizml_tile.lowering.emit.cpu.scope import Scope, Unit
 from gizml_tile.nodes import Node, View
@@ -25,8 +26,26 @@ from gizml_tile.nodes import Node, View
 STAGED_BYTES = 1 << 29
 
 
-def can_stage(pack: Pack) -> bool:
-    """Whether all blocks of an operand are known before a launch."""
+def reads_in_place(unit: Unit, pack: Pack) -> bool:
+    """Whether an operand of a deep product is a tensor's block that may be used where it lies."""
+    packing = pack.packing
+    if not lies_ready(packing, unit.program.tensors):
+        return False
+    if packing.side == "right":
+        few = packing.shape.rows <= FEW_ROWS and packing.shape.mode == "fma"
+        if not few or pack.depth % depth_step(packing.shape):
+            return False
+    view = packing.source.attr
+    assert isinstance(view, View)
+    storage = unit.storage[view.tensor]
+    layout = unit.layouts[storage.argument]
+    return layout[-2 if storage.swapped else -1] == "unit"
+
+
+def can_stage(unit: Unit, pack: Pack) -> bool:
+    """Whether all blocks of an operand are known before a launch, and worth packing then."""
+    if pack.packing.side == "left" and reads_in_place(unit, pack):
+        return False
     if pack.is_deep:
         assert pack.start is not None and pack.stop is not None
         return pack.ranged and is_invariant(pack.start) and is_invariant(pack.stop)
@@ -64,7 +83,8 @@ def tensors_of(nodes: Sequence[Node]) -> set[int]:
         if isinstance(node.attr, View):
             found.add(node.attr.tensor)
         elif node.op == "size":
-            found.add(node.attr[0])  # type: ignore[index]
+            assert isinstance(node.attr, tuple)
+            found.add(int(node.attr[0]))
         pending.extend(node.args)
     return found
 
@@ -164,7 +184,7 @@ def staged_block(scope: Scope, pack: Pack) -> tuple[str, Value, Value]:
     function = scope.function
     depth = total_depth(scope, pack)
     chunks = chunk_count(function, pack, depth)
-    if not can_stage(pack):
+    if not can_stage(scope.unit, pack):
         return "null", depth, chunks
     base = scope.slot(scope.unit.arguments.pack(pack.number), "ptr")
     checks = [function.emit(f"icmp ne ptr {base}, null")]
@@ -201,21 +221,3 @@ def find_block(scope: Scope, pack: Pack, local: str) -> str:
 
     missing = function.emit(f"icmp eq ptr {address}, null")
     return function.when(missing, here, lambda: [address], ["ptr"])[0]
-
-
-def find_chunk(scope: Scope, pack: Pack, staged: str, local: str, depth: Value, chunk: Value) -> str:
-    """The address of one chunk of a deep operand."""
-    function = scope.function
-
-    def here() -> list[str]:
-        pack_call(scope, pack, local, depth, chunk, function.add(chunk, 1))
-        return [local]
-
-    if staged == "null":
-        return here()[0]
-
-    def there() -> list[str]:
-        return [function.offset(staged, function.mul(chunk, pack.packing.chunk_bytes))]
-
-    missing = function.emit(f"icmp eq ptr {staged}, null")
-    return function.when(missing, here, there, ["ptr"])[0]

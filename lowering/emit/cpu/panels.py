@@ -77,7 +77,7 @@ class Packer:
         def in_rows(row: Value, _: list[str]) -> Sequence[str]:
             place = RowPlace(self.shared, row, row, width)
             place.prepare((self.node,))
-            line = function.offset(target, function.mul(row, shape.a_row_stride * self.element_bytes))
+            line = function.offset(target, function.mul(row, self.packing.row_stride * self.element_bytes))
 
             def in_depth(k: Value, _: list[str]) -> Sequence[str]:
                 column = function.add(base, k)
@@ -103,7 +103,7 @@ class Packer:
                     step = function.add(base, function.add(k, lane))
                     lines.append(self._row_value(step, row, side))
                 for lane, line in enumerate(transpose_block(function, self.kind, lines)):
-                    place = function.add(function.mul(function.add(row, lane), shape.a_row_stride), k)
+                    place = function.add(function.mul(function.add(row, lane), self.packing.row_stride), k)
                     self._write(line, side, target, place)
                 return ()
 

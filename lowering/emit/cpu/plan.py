@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gizml_tile.lowering.emit.cpu.deep import DeepProduct, deep_product
 from gizml_tile.lowering.emit.cpu.dot import DotShape, depth_step
 from gizml_tile.lowering.emit.cpu.homes import captured, choose_homes
 from gizml_tile.lowering.emit.cpu.packing import (
     CHUNK_DEPTH,
+    TOTAL_PADDING,
     Leaf,
     Machine,
     Pack,
     Packing,
+    chunk_depth,
     dot_mode,
     dot_shape,
     leaves_of,
@@ -50,7 +52,8 @@ class Context:
 
 def plan(program: TileProgram, machine: Machine, *, may_alias: bool) -> tuple[RegionPlan, list[Pack]]:
     """The plan of a normalised program's body and the operands that functions of their own pack."""
-    read, written = set(), set()
+    read: set[int] = set()
+    written: set[int] = set()
     for node in program.body.walk():
         if isinstance(node.attr, View):
             (read if node.op == "read" else written).add(node.attr.tensor)
@@ -275,7 +278,7 @@ class _Planner:
         rows = min(rows, MATRIX_BLOCK_ROWS)
         columns = product.args[1].shape[1]
         mode = dot_mode(product.args[0].dtype, product.args[1].dtype, self.context.machine)
-        chunk = min(depth, CHUNK_DEPTH)
+        chunk = min(depth, CHUNK_DEPTH[mode])
         shape = dot_shape(rows, columns, chunk, mode, self.context.machine, depth)
         step = depth_step(shape)
         return dot_shape(rows, columns, max(chunk, step), mode, self.context.machine, max(depth, step))
@@ -299,14 +302,15 @@ class _Planner:
         """The left operand row by row as the micro-kernel reads it, and the task to wait for."""
         packed = shape.element == "bf16"
         rows, depth = left.shape
+        stride = max(depth, depth_step(shape))
         known = self.buffers.get(left)
-        if not packed and known is not None and known.row_stride == shape.a_row_stride:
+        if not packed and known is not None and known.row_stride == stride:
             return known, ()
-        key = (left, shape.a_row_stride, packed)
+        key = (left, stride, packed)
         task = self.context.lefts.get(key)
         if task is None:
             assert left.dtype is not None
-            buffer = Buffer(rows, depth, left.dtype, shape.a_row_stride, packed=packed)
+            buffer = Buffer(rows, depth, left.dtype, stride, packed=packed)
             task = self.add(Task("store", left, rows, depth, (left,), buffer))
             self.context.lefts[key] = task
             self.made_here.add(task)
@@ -318,7 +322,8 @@ class _Planner:
         leaves = None if self.context.ordered else leaves_of(right)
         if leaves is None:
             packing = Packing("right", shape, right, False)
-            task = self.add(Task("pack", right, *right.shape, (right,), right=packing))
+            rows, columns = right.shape
+            task = self.add(Task("pack", right, rows, columns, (right,), right=packing))
             return packing, task.group + 1
         pack = self.pack("right", right, shape, leaves)
         self.hoist([pack])
@@ -376,15 +381,13 @@ class _Planner:
         self.hoist(outside)
         self.structured(node, LoopItem(node, body, tuple(carried), self.results_of(node)))
         for result in self.results_of(node):
-            home = carried[result.attr]  # type: ignore[index]
-            if home is not None:
-                self.buffers[result] = home.final
+            assert isinstance(result.attr, int)
+            kept = carried[result.attr]
+            if kept is not None:
+                self.buffers[result] = kept.final
 
     def cond(self, node: Node) -> None:
-        homes = tuple(
-            None if is_scalar(value) else Buffer(*value.shape, value.dtype, full=True)  # type: ignore[arg-type]
-            for value in node.regions[0].results
-        )
+        homes = tuple(self.common_home(value) for value in node.regions[0].results)
         arms = []
         for region in node.regions:
             arm, outside = plan_region(region, self.buffers, homes, self.context)
@@ -392,9 +395,18 @@ class _Planner:
             arms.append(arm)
         self.structured(node, CondItem(node, (arms[0], arms[1]), homes, self.results_of(node)))
         for result in self.results_of(node):
-            home = homes[result.attr]  # type: ignore[index]
+            assert isinstance(result.attr, int)
+            home = homes[result.attr]
             if home is not None:
                 self.buffers[result] = home
+
+    def common_home(self, value: Node) -> Buffer | None:
+        """Where both arms of a branch put a tile that they give."""
+        if is_scalar(value):
+            return None
+        assert value.dtype is not None
+        rows, columns = value.shape
+        return Buffer(rows, columns, value.dtype, full=True)
 
     def results_of(self, node: Node) -> tuple[Node, ...]:
         return tuple(
@@ -428,7 +440,9 @@ class _Planner:
         for product, (left, right) in zip(products, found, strict=True):
             rows, columns = product.left.shape[0], product.right.shape[1]
             mode = dot_mode(product.left.dtype, product.right.dtype, self.context.machine)
-            shape = dot_shape(rows, columns, CHUNK_DEPTH, mode, self.context.machine, CHUNK_DEPTH)
+            chunk = chunk_depth(mode, columns)
+            shape = dot_shape(rows, columns, chunk, mode, self.context.machine, chunk)
+            shape = replace(shape, c_row_stride=shape.c_row_stride + TOTAL_PADDING)
             assert product.initial.dtype is not None and left is not None and right is not None
             buffer = Buffer(rows, columns, product.initial.dtype, shape.c_row_stride, full=True)
             initial = product.initial
@@ -445,7 +459,8 @@ class _Planner:
             )
         self.structured(node, DeepItem(node, tuple(terms)))
         for result in self.results_of(node):
-            self.buffers[result] = terms[result.attr].buffer  # type: ignore[index]
+            assert isinstance(result.attr, int)
+            self.buffers[result] = terms[result.attr].buffer
         return True
 
     # The end of a region.

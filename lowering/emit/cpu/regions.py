@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gizml_tile.lowering.emit.cpu.builder import Value, vector
+from gizml_tile.lowering.emit.cpu.builder import Value
+from gizml_tile.lowering.emit.cpu.deep_writer import DeepWriter
 from gizml_tile.lowering.emit.cpu.dot import (
     DotShape,
     begin_tiles,
-    depth_step,
-    micro_product,
     tile_configuration,
 )
 from gizml_tile.lowering.emit.cpu.evaluate import load_buffer
 from gizml_tile.lowering.emit.cpu.packing import Pack, Packing
-from gizml_tile.lowering.emit.cpu.packs import find_block, find_chunk, staged_block
+from gizml_tile.lowering.emit.cpu.packs import find_block
 from gizml_tile.lowering.emit.cpu.schedule import (
     Buffer,
     CondItem,
-    DeepItem,
-    DeepTerm,
     Group,
     LoopItem,
     RegionPlan,
@@ -66,7 +63,9 @@ class RegionWriter:
             elif isinstance(item, CondItem):
                 self._cond(item)
             else:
-                self._deep(item)
+                for term in item.terms:
+                    self._home(term.buffer)
+                DeepWriter(self.scope, self._memory, self._configure).write(item)
         self._ready(plan, len(plan.items))
 
     def _ready(self, plan: RegionPlan, number: int) -> None:
@@ -124,9 +123,9 @@ class RegionWriter:
         region = node.regions[0]
         turn, *params = region.params
         initial: list[tuple[str, str]] = []
-        for param, carried, value in zip(params, item.carried, node.args[3:], strict=True):
+        for param, carried, before in zip(params, item.carried, node.args[3:], strict=True):
             if carried is None:
-                initial.append((kind_of(param.dtype), str(scope.scalar(value))))
+                initial.append((kind_of(param.dtype), str(scope.scalar(before))))
                 continue
             for home in (carried.start, carried.other):
                 self._home(home)
@@ -162,12 +161,17 @@ class RegionWriter:
                     scope.scalars[result] = value
 
     def _turns(
-        self, start: Value, stop: Value, step: Value, body: object, initial: list[tuple[str, str]]
+        self,
+        start: Value,
+        stop: Value,
+        step: Value,
+        body: Callable[[Value, list[str]], Sequence[str]],
+        initial: list[tuple[str, str]],
     ) -> list[str]:
         """A loop whose step may be negative, or not known before the launch; step 0 gives no turn."""
         function = self.scope.function
         if step == 1:
-            return function.loop(start, stop, 1, body, initial)  # type: ignore[arg-type]
+            return function.loop(start, stop, 1, body, initial)
         distance = function.sub(stop, start)
         if isinstance(step, int):
             size = abs(step)
@@ -184,7 +188,7 @@ class RegionWriter:
             count = function.choose(none, 0, quotient)
 
         def numbered(number: Value, values: list[str]) -> Sequence[str]:
-            return body(function.add(start, function.mul(number, step)), values)  # type: ignore[operator]
+            return body(function.add(start, function.mul(number, step)), values)
 
         return function.loop(0, count, 1, numbered, initial)
 
@@ -205,64 +209,6 @@ class RegionWriter:
         condition = str(scope.scalar(item.node.args[0]))
         values = function.when(condition, lambda: arm(0), lambda: arm(1), kinds)
         for result in item.results:
-            if result.attr in scalars:
-                scope.scalars[result] = values[scalars.index(result.attr)]
-
-    # Deep products.
-
-    def _deep(self, item: DeepItem) -> None:
-        scope, function = self.scope, self.scope.function
-        found = []
-        for term in item.terms:
-            self._home(term.buffer)
-            left, depth, chunks = staged_block(scope, term.left)
-            right, _, _ = staged_block(scope, term.right)
-            locals_ = [
-                self._memory(pack.packing.chunk_bytes) if address else ""
-                for pack, address in ((term.left, left), (term.right, right))
-            ]
-            found.append((term, left, right, depth, locals_))
-            self._clear_if_empty(term, chunks)
-
-        shape = item.terms[0].left.packing.shape
-
-        def chunk(number: Value, _: list[str]) -> Sequence[str]:
-            for term, left, right, depth, (left_local, right_local) in found:
-                packing = term.left.packing
-                a = find_chunk(scope, term.left, left, left_local, depth, number)
-                b = find_chunk(scope, term.right, right, right_local, depth, number)
-                rest = function.sub(depth, function.mul(number, packing.shape.kc))
-                rest = function.minimum(rest, packing.shape.kc)
-                step = depth_step(packing.shape)
-                if term.left.depth % step:
-                    rounded = function.add(rest, step - 1)
-                    rest = function.sub(rounded, function.remainder(rounded, step))
-                first = function.compare("eq", number, 0) if term.from_zero else "false"
-                self._configure(packing.shape)
-                total = scope.address(term.buffer, 0, 0, 0)
-                micro_product(function, packing.shape, a, b, total, rest, first)
-            return ()
-
-        depth = found[0][3]
-        count = function.divide(function.add(depth, shape.kc - 1), shape.kc)
-        function.loop(0, count, 1, chunk)
-
-    def _clear_if_empty(self, term: DeepTerm, chunks: Value) -> None:
-        """A product without any turn is its start, which is otherwise never written."""
-        scope, function = self.scope, self.scope.function
-        if not term.from_zero:
-            return
-        elements = term.buffer.rows * term.buffer.row_stride
-        width = min(elements, scope.unit.lanes)
-        kind = vector(kind_of(term.buffer.dtype), width)
-
-        def clear() -> list[str]:
-            def write(place: Value, _: list[str]) -> Sequence[str]:
-                address = function.offset(scope.homes[term.buffer], function.mul(place, 4))
-                function.store(kind, "zeroinitializer", address, 4)
-                return ()
-
-            function.loop(0, elements, width, write)
-            return []
-
-        function.when(function.compare("eq", chunks, 0), clear)
+            for place, value in zip(scalars, values, strict=True):
+                if result.attr == place:
+                    scope.scalars[result] = value

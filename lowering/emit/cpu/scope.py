@@ -141,7 +141,7 @@ class Scope:
             case "count", int(axis):
                 return self.slot(self.unit.arguments.grid(axis))
             case "size", (number, axis):
-                return self.tensors[number].sizes[axis]  # type: ignore[index]
+                return self.tensors[number].sizes[axis]
             case "scalar", Scalar():
                 slot = self.unit.arguments.scalar(self.unit.program.scalars.index(node.attr))
                 return self.slot(slot, "i64" if node.attr.dtype is I64 else "float")
@@ -213,7 +213,8 @@ def apply(arithmetic: Arithmetic, node: Node, values: list[str]) -> str:
             )
             return arithmetic.select(common, values[0], yes, no)
         case "fma":
-            negate_product, negate_c = node.attr  # type: ignore[misc]
+            assert isinstance(node.attr, tuple)
+            negate_product, negate_c = node.attr
             a, b, c = values
             return arithmetic.fma(a, b, c, negate_product=bool(negate_product), negate_c=bool(negate_c))
     if len(values) == 1:

@@ -10,7 +10,9 @@ from gizml_tile.dtypes import I64
 from gizml_tile.lowering.emit.cpu.builder import Function, Module, Value
 from gizml_tile.lowering.emit.cpu.cost import program_cost
 from gizml_tile.lowering.emit.cpu.dot import end_tiles
+from gizml_tile.lowering.emit.cpu.explain import explain_plan
 from gizml_tile.lowering.emit.cpu.normalise import normalise
+from gizml_tile.lowering.emit.cpu.order import order_of, program_ids
 from gizml_tile.lowering.emit.cpu.packing import STAGE_REUSE, Machine, Pack
 from gizml_tile.lowering.emit.cpu.packs import (
     STAGED_BYTES,
@@ -92,7 +94,7 @@ def emit(program: TileProgram, signature: CpuSignature, host: Host) -> CpuArtifa
     module = Module()
     for pack in packs:
         write_pack(module, unit, pack)
-        if can_stage(pack):
+        if can_stage(unit, pack):
             write_stage(module, unit, pack)
     arena_bytes = _write_body(module, unit, body, packs)
     _write_entry(module, unit, body, packs)
@@ -102,6 +104,13 @@ def emit(program: TileProgram, signature: CpuSignature, host: Host) -> CpuArtifa
         f'nounwind "target-features"="{features}" "prefer-vector-width"="{host.vector_bits}"'
     )
     return CpuArtifact(module.text(), ENTRY, arena_bytes, _words(program, arguments))
+
+
+def explain(program: TileProgram, signature: CpuSignature, host: Host) -> str:
+    """What ``emit`` decides for a simplified program, and why."""
+    column_major = tuple(_is_column_major(layout) for layout in signature.layouts)
+    normalised = normalise(program, column_major)
+    return explain_plan(normalised.program, machine_of(host), may_alias=signature.may_alias)
 
 
 def machine_of(host: Host) -> Machine:
@@ -131,14 +140,12 @@ def _write_body(module: Module, unit: Unit, body: RegionPlan, packs: Sequence[Pa
     scope = Scope(unit, function)
     scope.load_tensors(range(len(unit.storage)))
     sizes = [scope.slot(unit.arguments.grid(axis)) for axis in range(2)]
+    order = order_of(body)
     arena = Arena()
     writer = RegionWriter(scope, arena)
 
     def program(number: Value, _: list[str]) -> Sequence[str]:
-        first = function.emit(f"urem i64 {number}, {sizes[0]}")
-        rest = function.emit(f"udiv i64 {number}, {sizes[0]}")
-        second = function.emit(f"urem i64 {rest}, {sizes[1]}")
-        scope.ids = (first, second, function.emit(f"udiv i64 {rest}, {sizes[1]}"))
+        scope.ids = program_ids(function, order, number, (sizes[0], sizes[1]))
         writer.write(body)
         return ()
 
@@ -161,7 +168,7 @@ def _write_entry(module: Module, unit: Unit, body: RegionPlan, packs: Sequence[P
             word = function.load("i64", function.offset("%words", 8 * slot), 8)
         function.store("i64", word, function.offset("%args", 8 * slot), 8)
     scope = Scope(unit, function)
-    stages = [pack for pack in packs if can_stage(pack)]
+    stages = [pack for pack in packs if can_stage(unit, pack)]
     scope.load_tensors({tensor for pack in stages for tensor in tensors_of_pack(pack)})
     total = function.emit("add i64 1, 0")
     for axis in range(3):
@@ -195,8 +202,6 @@ def _write_staging(scope: Scope, stages: Sequence[Pack], total: str, threads: st
         place = size
         size = function.add(size, function.choose(staged, wanted, 0))
         plans.append((pack, staged, units, place))
-    function.module.declare("free", "void @free(ptr)")
-    del function.module.declarations["free"]
     reserve = function.load("ptr", function.offset("%pool", 8), 8)
     any_staged = function.compare("sgt", size, 0)
 
