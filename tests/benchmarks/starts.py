@@ -16,21 +16,18 @@ KERNELS = {
     "matmul": "matmul(x2, x2, x, y2)",
     "attention": "attention(x4, x4, x4, y4)",
 }
-# The timed process: a first kernel of its own does the imports where they are not to be counted.
+# The timed process. Another kernel goes first where imports are not to be counted.
 SCRIPT = """
 import sys, time
 import numpy as np
+sys.modules["torch"] = None  # the examples do without, and its import is none of ours
 sys.path.insert(0, {examples!r})
 x, y = np.random.rand(64).astype(np.float32), np.empty(64, np.float32)
 x2, y2 = np.random.rand(64, 64).astype(np.float32), np.empty((64, 64), np.float32)
 x4, y4 = np.random.rand(1, 1, 64, 64).astype(np.float32), np.empty((1, 1, 64, 64), np.float32)
 if {warm!r}:
-    import gizml_tile as tile
-    def other(p):
-        p.write(y, [64]).put(p.read(x, [64]).at([0]).neg(), [0])
-    tile.run([1], other)
-    import gizml_tile.frontend.rewrite, llvmlite.binding, libcst
-    from {kernel} import {kernel}
+    from transpose import transpose
+    transpose(x2, y2)
 start = time.perf_counter()
 from {kernel} import {kernel}
 {call}

@@ -192,8 +192,10 @@ def layernorm_rows(quick: bool) -> Iterator[Case]:
         peers = {}
         if torch:
             tx, tw, tb, out = (torch.from_numpy(array) for array in (x, w, b, z))
-            peers["PyTorch"] = lambda x=tx, w=tw, b=tb, n=columns, out=out: torch.native_layer_norm.out(
-                x, (n,), w, b, 1e-5, out0=out, out1=mean_out(x), out2=mean_out(x)
+            peers["PyTorch"] = lambda x=tx, w=tw, b=tb, n=columns, out=out: (
+                torch.ops.aten.native_layer_norm.out(
+                    x, (n,), w, b, 1e-5, out0=out, out1=mean_out(x), out2=mean_out(x)
+                )
             )
         if fast:
             peers["Numba"] = lambda x=x, w=w, b=b, z=z: fast(x, w, b, z)
