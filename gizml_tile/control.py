@@ -28,6 +28,8 @@ def trace_loop(
     """Record a loop over range(*bounds); the values after it."""
     what = "fold" if single else "loop"
     start, stop, step = bounds
+    if isinstance(body, Value) or not callable(body):
+        fail(f"{what} takes its body as a function of the turn and what it carries, found {describe(body)}")
     if not isinstance(step, Value) and number(step) == 0:
         fail(f"the step of {what} is 0; use a step of 1 or -1")
     place = here()
@@ -57,6 +59,9 @@ def trace_loop(
 
 def trace_cond(trace: Trace, condition: object, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
     """Record a branch; the values after it, in the form that its functions return."""
+    for function in (then, otherwise):
+        if isinstance(function, Value) or not callable(function):
+            fail(f"cond takes two functions without arguments, found {describe(function)}")
     host = None if isinstance(condition, Value) else number(condition)
     if isinstance(host, bool):
         return then() if host else otherwise()

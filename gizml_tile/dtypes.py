@@ -97,7 +97,7 @@ def from_numpy(dtype: object) -> DType | None:
     """The storage type of a NumPy or ml_dtypes type in native byte order; None where there is none."""
     try:
         numpy_dtype = np.dtype(dtype)  # type: ignore[call-overload]
-    except TypeError:
+    except (TypeError, ValueError):
         return None
     if not numpy_dtype.isnative:
         return None

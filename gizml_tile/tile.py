@@ -296,7 +296,7 @@ class Tile(Operators):
         if not isinstance(other, Tile):
             hint = "; use * with a number" if number(other) is not None else ""
             fail(f"dot needs two tiles, found {describe(self)} and {describe(other)}{hint}")
-        if precision not in _PRECISIONS:
+        if not isinstance(precision, str) or precision not in _PRECISIONS:
             fail(f'the precision of dot is "f32" or "tf32", found {describe(precision)}')
         trace = self._block.trace
         a, b = trace.use(self), trace.use(other)
