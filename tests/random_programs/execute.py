@@ -12,6 +12,7 @@ import reference as ref
 from intervals import Value, floats, integers, same, to
 from programs import Block, Literal, Op, Program, TensorSpec
 from render import render
+from render_kernel import render_kernel
 from tensors import build, stored, view_of
 from tile_ir_interpreter import interpret
 
@@ -249,6 +250,15 @@ def on_device(program: Program, tensors: dict[str, np.ndarray]) -> None:
     tile.run(list(program.grid), compile_body(program, tensors))
 
 
+def on_device_decorated(program: Program, tensors: dict[str, np.ndarray]) -> None:
+    """Launch the program written as a decorated kernel, with operators."""
+    text, filename = render_kernel(program), f"<random kernel {program.seed}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    scope: dict[str, object] = {"tile": tile}
+    exec(compile(text, filename, "exec"), scope)
+    scope["kernel"][program.grid](*(tensors[spec.name] for spec in program.tensors))
+
+
 def by_interpreter(program: Program, tensors: dict[str, np.ndarray]) -> None:
     """Trace the program and let NumPy run its tile IR."""
     traced = trace("body", compile_body(program, tensors), grid_rank=len(program.grid))
@@ -273,7 +283,7 @@ def check(program: Program, execute: Execute = on_device) -> Outcome:
     except Exception as error:
         return Outcome(f"{type(error).__name__}: {error}", type(error).__name__)
     outcome = compare(program, arrays, memory, before, untouched)
-    if program.ieee and outcome.problem is None and execute is on_device:
+    if program.ieee and outcome.problem is None and execute in (on_device, on_device_decorated):
         compare_bits(program, arrays, outcome)
     return outcome
 

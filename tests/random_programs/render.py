@@ -12,19 +12,19 @@ def render(program: Program) -> str:
     lines = ["def body(p):"]
     for view in program.views:
         method = "write" if view.write else "read"
-        pad = "" if view.pad is None else f", pad={_number(view.pad)}"
+        pad = "" if view.pad is None else f", pad={number(view.pad)}"
         lines.append(f"    {view.name} = p.{method}({view.tensor}, {list(view.block)}{pad})")
     lines += _block(program.body, "    ")
     return "\n".join(lines) + "\n"
 
 
-def _number(value: object) -> str:
+def number(value: object) -> str:
     text = repr(value)
     return f'float("{text}")' if text in ("inf", "-inf", "nan") else text
 
 
-def _arg(arg: Arg) -> str:
-    return _number(arg.value) if isinstance(arg, Literal) else arg
+def operand(arg: Arg) -> str:
+    return number(arg.value) if isinstance(arg, Literal) else arg
 
 
 def _block(block: Block, indent: str) -> list[str]:
@@ -39,25 +39,25 @@ def _op(op: Op, indent: str) -> list[str]:
         return _loop(op, indent)
     if op.name == "cond":
         return _cond(op, indent)
-    args = [_arg(arg) for arg in op.args]
+    args = [operand(arg) for arg in op.args]
     if op.name == "put":
         view, mode = op.attr
         method = "put" if mode == "at" else "put_window"
         return [f"{indent}{view}.{method}({args[0]}, [{', '.join(args[1:])}])"]
-    return [f"{indent}{op.results[0]} = {_expression(op.name, args, op.attr)}"]
+    return [f"{indent}{op.results[0]} = {expression(op.name, args, op.attr)}"]
 
 
-def _expression(name: str, args: list[str], attr: object) -> str:
+def expression(name: str, args: list[str], attr: object) -> str:
     if name == "read":
         view, mode = attr
         return f"{view}.{mode}([{', '.join(args)}])"
     if name in ("dim", "blocks"):
         return f"{attr[0]}.{name}({attr[1]})"
     if name in ("id", "count", "int", "k", "arg"):
-        return f"p.{name}({_number(attr)})"
+        return f"p.{name}({number(attr)})"
     if name in ("full", "zeros", "iota"):
         *values, dtype = attr
-        shown = [str(list(value)) if isinstance(value, tuple) else _number(value) for value in values]
+        shown = [str(list(value)) if isinstance(value, tuple) else number(value) for value in values]
         return f"p.{name}({', '.join(shown)}, tile.{dtype.name})"
     if name in ("sum", "max", "min"):
         return f"{args[0]}.{name}({attr})"
@@ -68,7 +68,7 @@ def _expression(name: str, args: list[str], attr: object) -> str:
 
 
 def _loop(op: Op, indent: str) -> list[str]:
-    start, stop, *inits = (_arg(arg) for arg in op.args)
+    start, stop, *inits = (operand(arg) for arg in op.args)
     (body,) = op.regions
     k, *params = body.params
     step = "" if op.attr == 1 else f", step={op.attr}"

@@ -13,13 +13,22 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from execute import Execute, Outcome, by_interpreter, by_simplified_interpreter, check, on_device
+from execute import (
+    Execute,
+    Outcome,
+    by_interpreter,
+    by_simplified_interpreter,
+    check,
+    on_device,
+    on_device_decorated,
+)
 from generate import generate
 from render import reproduction
 from shrink import shrink
 
 RUNNERS = {
     "device": on_device,
+    "decorated": on_device_decorated,
     "interpreter": by_interpreter,
     "simplified": by_simplified_interpreter,
 }

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import reference as ref
-from execute import by_interpreter, by_simplified_interpreter, check
+from execute import by_interpreter, by_simplified_interpreter, check, on_device_decorated
 from generate import generate
 from intervals import Value, floats, fma, integers, mask, round_integers, to
 from ml_dtypes import bfloat16
 from programs import Block, Program, count_ops, names
 from render import reproduction
+from render_kernel import render_kernel
 from shrink import shrink
 
 from gizml_tile.dtypes import BF16, F16, F32, I32, I64
@@ -26,6 +27,14 @@ def test_programs_agree(start):
         assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{reproduction(program)}"
         stored, unknown = stored + outcome.stored, unknown + outcome.unknown
     assert unknown < 0.5 * stored
+
+
+def test_decorated_kernels_agree():
+    """The same with operators, subscripts, ``for`` and ``if`` in a decorated kernel."""
+    for seed in range(COUNT, COUNT + 60):
+        program = generate(seed)
+        outcome = check(program, on_device_decorated)
+        assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{render_kernel(program)}"
 
 
 def test_the_programs_use_the_whole_language():
