@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import threading
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from ..errors import TileError, here
 from . import elf
 from .host import CPU_VARIABLE, Host
 
-_LOCK = threading.Lock()
+_lock = threading.Lock()
 _LIBRARY_NUMBERS = itertools.count()
 
 
@@ -36,7 +37,7 @@ def compile_text(text: str, host: Host, *, simplify: bool = False) -> bytes:
     branch simplification where ``simplify`` asks for them.
     """
     llvm = _llvm()
-    with _LOCK:
+    with _lock:
         machine = _machine(host.triple, host.cpu_base, host.feature_text)
         try:
             module = llvm.parse_assembly(text)
@@ -61,7 +62,7 @@ def compile_text(text: str, host: Host, *, simplify: bool = False) -> bytes:
 def assembly(text: str, host: Host) -> str:
     """The assembler text of a module of LLVM IR for the host's CPU, to look at."""
     llvm = _llvm()
-    with _LOCK:
+    with _lock:
         machine = _machine(host.triple, host.cpu_base, host.feature_text)
         module = llvm.parse_assembly(text)
         module.triple = host.triple
@@ -81,7 +82,7 @@ def load_object(data: bytes, names: tuple[str, ...]) -> Code:
 def load_with_llvm(data: bytes, names: tuple[str, ...]) -> Code:
     """`load_object` by LLVM's own loader, which knows every platform and costs importing llvmlite."""
     llvm = _llvm()
-    with _LOCK:
+    with _lock:
         builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
         for name in names:
             builder.export_symbol(name)
@@ -89,11 +90,21 @@ def load_with_llvm(data: bytes, names: tuple[str, ...]) -> Code:
         return Code({name: library[name] for name in names}, library)
 
 
+def _after_fork() -> None:
+    # Another thread of the parent may have held the lock, and does not exist in the child.
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 @lru_cache
 def _llvm() -> Any:
     import llvmlite.binding as llvm
 
-    with _LOCK:
+    with _lock:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
     return llvm
