@@ -1,0 +1,217 @@
+"""Looking inside: previews of every example, tile IR, code, and what is not built yet."""
+
+import importlib
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import gizml_tile as tile
+from gizml_tile.kernel import Kernel
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+# The one that reads the weights of a model needs packages beside this one.
+NAMES = sorted(
+    path.stem for path in EXAMPLES.glob("*.py") if path.stem not in ("measure", "sentence_embeddings")
+)
+
+
+def kernels(module):
+    return {name: item for name, item in vars(module).items() if isinstance(item, Kernel)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_previews_of_the_examples_trace_to_the_same_tile_ir(name, monkeypatch, previews, capsys):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    module = importlib.import_module(name)
+    importlib.reload(module)
+    module.main(quick=True)
+    assert kernels(module)
+    assert set(kernels(module).values()) <= set(previews)
+
+
+def test_previews_of_the_model_are_programs(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    module = importlib.import_module("sentence_embeddings")
+    for kernel in kernels(module).values():
+        compile(kernel.preview(), "preview", "exec")
+        assert kernel.preview().startswith(f"def {kernel.__name__}(p, ")
+
+
+@tile.kernel(grid=lambda out, **_: tile.cdiv(out.shape[0], 8))
+def plain(p, x, out, *, SCALE=2.0):
+    # A comment that stays.
+    value = p.read(x, [8])[p.id(0)]  # and one more
+    p.write(out, [8])[p.id(0)] = value * SCALE
+
+
+PREVIEW = """\
+def plain(p, x, out, *, SCALE=2.0):
+    # A comment that stays.
+    value = p.read(x, [8]).at([p.id(0)])  # and one more
+    value_1 = value.mul(SCALE)
+    p.write(out, [8]).put(value_1, [p.id(0)])
+"""
+
+
+def test_a_preview_is_the_function_alone_with_its_comments():
+    assert plain.preview() == PREVIEW
+
+
+def test_the_difference_shows_what_changes():
+    lines = plain.preview(diff=True).splitlines()
+    assert lines[:2] == ["--- written", "+++ rewritten"]
+    assert "-    value = p.read(x, [8])[p.id(0)]  # and one more" in lines
+    assert "+    value = p.read(x, [8]).at([p.id(0)])  # and one more" in lines
+    assert "     # A comment that stays." in lines
+
+
+def test_a_preview_runs_as_an_explicit_program():
+    names = {"tile": tile}
+    exec(plain.preview(), names)
+    x, out, expected = np.arange(20, dtype=np.float32), np.zeros(20, np.float32), np.zeros(20, np.float32)
+    tile.run(3, lambda p: names["plain"](p, x, out, SCALE=3.0))
+    plain(x, expected, SCALE=3.0)
+    assert np.array_equal(out, expected)
+
+
+def test_ir_of_kernels_and_of_bodies_is_the_same():
+    x, out = np.zeros(20, np.float32), np.zeros(20, np.float32)
+
+    def body(p):
+        value = p.read(x, [8]).at([p.id(0)])
+        p.write(out, [8]).put(value.mul(2.0), [p.id(0)])
+
+    def operations(text):
+        return [line.split()[1] for line in text.splitlines()[2:]]
+
+    assert operations(plain.ir(x, out)) == operations(tile.ir(3, body))
+    assert "program plain(x: f32 rank 1, out: f32 rank 1)" in plain.ir(x, out)
+    assert "test_looking.py:" in plain.ir(x, out)
+    assert not out.any()
+
+
+def test_storage_stands_for_other_types():
+    x, out = np.zeros(20, np.float32), np.zeros(20, np.float32)
+    text = plain.ir(x, out, storage=[tile.BF16, ml_dtypes.float8_e4m3fn])
+    assert "program plain(x: bf16 rank 1, out: fp8 rank 1)" in text
+    assert "bf16 rank 1" in plain.ir(x, out, storage=[tile.BF16])
+    assert tile.source(1, lambda p: None, kind="cpu")
+    with pytest.raises(tile.TileError, match=r"storage has 1 types, and the program 0 read and write calls"):
+        tile.ir(1, lambda p: None, storage=[tile.F16])
+
+
+def test_source_is_llvm_text_of_the_kernel_on_a_grid():
+    x, out = np.zeros(20, np.float32), np.zeros(20, np.float32)
+    text = plain.source(x, out)
+    assert "define" in text
+    assert text == plain[3].source(x, out, kind="cpu", arch="native")
+    assert text != plain.source(x[::2], out[:10])
+
+
+def test_explain_tells_of_the_code():
+    x, out = np.zeros(20, np.float32), np.zeros(20, np.float32)
+    assert plain.explain(x, out).strip()
+    assert tile.explain(1, lambda p: None).strip()
+
+
+def test_warps_and_stages_are_shown():
+    x, out = np.zeros(20, np.float32), np.zeros(20, np.float32)
+    assert "warps 4" in plain.ir(x, out, warps=4)
+    assert "stages 3" in plain.ir(x, out, stages=3)
+    assert "warps 2" in tile.ir(1, lambda p: None, warps=2)
+    with pytest.raises(tile.TileError, match="warps takes 1, 2, 4, 8 or 16, found 3"):
+        plain(x, out, warps=3)
+    plain(x + 1, out, warps=4, stages=2)
+    assert list(out) == [2] * 20
+
+
+NOT_BUILT = [
+    lambda x, out: plain.ir(x, out, kind="cuda"),
+    lambda x, out: plain.source(x, out, kind="hip", arch="gfx942"),
+    lambda x, out: plain.explain(x, out, kind="metal"),
+    lambda x, out: tile.source(1, lambda p: None, kind="cuda", arch="sm_90a"),
+]
+
+
+@pytest.mark.parametrize("look", NOT_BUILT)
+def test_kinds_that_are_not_built_yet(look):
+    x, out = np.zeros(20, np.float32), np.zeros(20, np.float32)
+    with pytest.raises(tile.TileError, match="is not built yet; this version compiles for cpu") as caught:
+        look(x, out)
+    assert caught.value.filename == __file__
+
+
+def test_simulate_is_not_built_yet():
+    x, out = np.zeros(20, np.float32), np.zeros(20, np.float32)
+    for look in (lambda: plain[3].simulate(x, out), lambda: tile.simulate(1, lambda p: None)):
+        with pytest.raises(tile.TileError, match="simulate is not built yet for kind 'cpu'"):
+            look()
+    with pytest.raises(tile.TileError, match="kind 'cuda' is not built yet"):
+        plain.simulate(x, out, kind="cuda")
+
+
+@tile.function
+def helper(x, y):
+    """Adds where it is not negative."""
+    return x + y if y >= 0 else x
+
+
+def test_a_helper_is_rewritten_in_kernels_and_itself_elsewhere():
+    assert helper(1, 2) == 3
+    assert helper(1, -2) == 1
+    assert helper.__doc__ == "Adds where it is not negative."
+    assert "select" in helper.preview()
+    assert repr(helper) == "<function helper>"
+
+    @tile.kernel(grid=1)
+    def body(p, x, y, out):
+        p.write(out, [8])[0] = helper(p.read(x, [8])[0], p.read(y, [8])[0])
+
+    x, y, out = np.arange(8, dtype=np.float32), np.arange(8, dtype=np.float32) - 4, np.zeros(8, np.float32)
+    body(x, y, out)
+    assert np.array_equal(out, np.where(y >= 0, x + y, x))
+
+
+class Layer:
+    def __init__(self, width):
+        self.width = width
+
+    @tile.function
+    def scaled(self, x):
+        return x * self.width if x > 0 else -x
+
+
+def test_a_helper_in_a_class_is_a_method():
+    layer = Layer(3.0)
+    assert layer.scaled(2.0) == 6.0
+    assert layer.scaled(-2.0) == 2.0
+
+    @tile.kernel(grid=1)
+    def body(p, x, out):
+        p.write(out, [8])[0] = layer.scaled(p.read(x, [8])[0])
+
+    x, out = np.arange(8, dtype=np.float32) - 4, np.zeros(8, np.float32)
+    for layer.width in (3.0, 5.0):
+        body(x, out)
+        assert np.array_equal(out, np.where(x > 0, x * layer.width, -x))
+
+
+def test_unroll():
+    assert list(tile.unroll(3)) == [0, 1, 2]
+    assert list(tile.unroll(5, 1, -2)) == [5, 3]
+    assert list(tile.unroll("ab")) == ["a", "b"]
+    assert list(tile.unroll(np.int64(2))) == [0, 1]
+
+    @tile.kernel(grid=1)
+    def body(p, out, n):
+        for _ in tile.unroll(n):
+            pass
+
+    with pytest.raises(tile.TileError) as caught:
+        body(np.zeros(8, np.float32), 3)
+    assert caught.value.message == (
+        "unroll needs a number of turns that is known while the kernel is traced, found an index; use range "
+        "for a loop on the device"
+    )
