@@ -15,6 +15,7 @@ import numpy as np
 from gizml_tile.grids import Grid
 from gizml_tile.launch import Layout
 from gizml_tile.nodes import TileProgram
+from gizml_tile.ragged import Ragged
 from gizml_tile.runtime import compiler, disk_cache
 from gizml_tile.runtime.host import Host, host
 from gizml_tile.runtime.tensors import TensorInfo
@@ -32,6 +33,22 @@ def simplified(program: TileProgram, layout: Layout) -> TileProgram:
     return simplify(program, may_alias=layout.may_alias)
 
 
+def ragged(program: TileProgram) -> tuple[Ragged, ...]:
+    """The lines of a program that count what blocks read past the end of tensors."""
+    from gizml_tile.lowering.tile_passes.edges import find_ragged
+
+    return tuple(
+        Ragged(
+            each.message,
+            each.place.filename,
+            each.place.line,
+            tuple(sorted((end.tensor, end.axis, end.block) for end in each.sources)),
+        )
+        for each in find_ragged(program)
+        if each.place is not None
+    )
+
+
 def source(program: TileProgram, layout: Layout) -> str:
     """The LLVM IR of a program for this computer's CPU."""
     return _emit(simplified(program, layout), layout, host()).text
@@ -41,7 +58,8 @@ def explain(program: TileProgram, layout: Layout) -> str:
     """How the CPU's code for a program is laid out, and why."""
     from gizml_tile.lowering.emit import cpu
 
-    return cpu.explain(simplified(program, layout), host())
+    signature = cpu.CpuSignature(layout.strides, layout.grid_rank, layout.may_alias)
+    return cpu.explain(simplified(program, layout), signature, host())
 
 
 def executable(program: Callable[[], TileProgram], layout: Layout, digest: str) -> Executable:

@@ -15,6 +15,7 @@ from gizml_tile.captures import Reading
 from gizml_tile.errors import TileError, here
 from gizml_tile.grids import Grid
 from gizml_tile.nodes import TileProgram
+from gizml_tile.ragged import Ragged
 from gizml_tile.runtime.tensors import TensorInfo, check_output, may_overlap
 from gizml_tile.target import require_built
 
@@ -103,6 +104,7 @@ class Variant:
     program: Callable[[], TileProgram]
     digest: str
     tables: tuple[tuple[int, bytes], ...] = ()
+    ragged: tuple[Ragged, ...] = ()
     built: dict[Layout, Callable[..., None]] = field(default_factory=dict)
 
     @property

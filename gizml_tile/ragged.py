@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gizml_tile.errors import TileWarning
-from gizml_tile.nodes import TileProgram
 
 
-def warn_ragged(program: TileProgram, shapes: Sequence[tuple[int, ...]]) -> None:
-    """Warn at the person's lines where tensors of these shapes end inside a block whose rest counts."""
-    from gizml_tile.lowering.tile_passes.edges import find_ragged
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """A line that counts elements past the end where all of these dimensions end inside a block.
 
-    for finding in find_ragged(program):
-        if finding.place is not None and finding.holds(tuple(shapes)):
-            warnings.warn_explicit(finding.message, TileWarning, finding.place.filename, finding.place.line)
+    ``ends`` has the number of a tensor, the axis and the block's size for each.
+    """
+
+    message: str
+    filename: str
+    line: int
+    ends: tuple[tuple[int, int, int], ...]
+
+
+def warn_ragged(found: Sequence[Ragged], shapes: Sequence[tuple[int, ...]]) -> None:
+    """Warn at the person's lines that count something for tensors of these shapes."""
+    for each in found:
+        if all(shapes[tensor][axis] % block for tensor, axis, block in each.ends):
+            warnings.warn_explicit(each.message, TileWarning, each.filename, each.line)

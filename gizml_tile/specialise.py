@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from gizml_tile.launch import (
     tracing,
 )
 from gizml_tile.program import Program, Traced, trace
-from gizml_tile.ragged import warn_ragged
+from gizml_tile.ragged import Ragged, warn_ragged
 from gizml_tile.runtime.tensors import TensorInfo, describe
 from gizml_tile.text import text
 
@@ -90,17 +91,14 @@ def launch(traces: Traces, request: Request) -> tuple[tuple[object, ...], Launch
 def prepare(traces: Traces, request: Request) -> Prepared:
     """The trace that a request may use, made where there is none, with everything in its place."""
     variant = traces.find(request.key, request.reading)
-    fresh = False
     if variant is None:
         with lock():
             variant = traces.find(request.key, request.reading)
             if variant is None:
-                variant = _stored(traces, request)
-                fresh = variant is None
-                variant = variant or _traced(traces, request)
+                variant = _stored(traces, request) or _traced(traces, request)
     prepared = placed(variant, request)
-    if fresh:
-        warn_ragged(variant.program(), [info.shape for info in prepared.infos])
+    if variant.ragged:
+        warn_ragged(variant.ragged, [info.shape for info in prepared.infos])
     return prepared
 
 
@@ -133,6 +131,7 @@ def _stored(traces: Traces, request: Request) -> Variant | None:
         tuple(facts["writes"]),
         functools.cache(lambda: _trace(request).program),
         digest,
+        ragged=tuple(Ragged(*each[:3], tuple(map(tuple, each[3]))) for each in facts["ragged"]),
     )
     traces.keep(request.key, variant)
     return variant
@@ -160,6 +159,7 @@ def _traced(traces: Traces, request: Request) -> Variant:
                 for each in variant.scalars
             ],
             "writes": variant.writes,
+            "ragged": [dataclasses.astuple(each) for each in variant.ragged],
         }
         build.store_trace(digest, facts)
     traces.keep(request.key, variant)
@@ -198,6 +198,7 @@ def variant_of(request: Request, traced: Traced) -> Variant:
         traced.writes,
         lambda: program,
         build.digest_of(text(program)),
+        ragged=build.ragged(program),
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -10,13 +13,26 @@ import pytest
 import gizml_tile as tile
 from gizml_tile.errors import TileWarning
 
+PROGRAM = """
+import numpy as np
 
-def sums(columns, name, pad=0.0):
-    """A sum of exponentials; another name is another trace, for which the warning is due again."""
+import gizml_tile as tile
+
+@tile.kernel(grid=1)
+def sums(p, x, out):
+    X, C = p.read(x, [8, 16]), p.write(out, [8, 1])
+    C[0, 0] = X[0, 0].exp().sum(1)
+
+x, out = np.zeros((8, 12), np.float32), np.zeros((8, 1), np.float32)
+sums(x, out)
+print(out[0, 0])
+"""
+
+
+def sums(columns, pad=0.0):
     x, out = np.zeros((8, columns), np.float32), np.zeros((8, 1), np.float32)
 
     def body(p):
-        assert name
         X, C = p.read(x, [8, 8], pad=pad), p.write(out, [8, 1])
         C[0, 0] = p.fold(0, X.blocks(1), p.zeros([8, 1]), lambda k, acc: acc + X[0, k].exp().sum(1))
 
@@ -28,14 +44,25 @@ def test_a_ragged_end_that_counts_warns_at_its_line():
     with pytest.warns(
         TileWarning, match="the sum adds 1 for each element past the end of t0 axis 1"
     ) as found:
-        assert sums(12, "ragged") == 16
+        assert sums(12) == 16
     (warning,) = found
     assert warning.filename == __file__
-    assert warning.lineno == sums.__code__.co_firstlineno + 7
+    assert warning.lineno == sums.__code__.co_firstlineno + 5
 
 
 def test_whole_blocks_and_right_pads_are_quiet():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert sums(16, "whole") == 16
-        assert sums(12, "padded", pad=-np.inf) == 12
+        assert sums(16) == 16
+        assert sums(12, pad=-np.inf) == 12
+
+
+def test_a_trace_from_the_disk_warns_too(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    environment = os.environ | {"GIZML_TILE_CACHE": str(tmp_path / "cache")}
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "program.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.stdout == "16.0\n"
+        assert "program.py:9: TileWarning: the sum adds 1 for each element" in done.stderr
