@@ -41,6 +41,8 @@ def deep_product(loop: Node) -> tuple[DeepProduct, ...] | None:
         if uses.get(accumulator) != 1 or uses.get(value):
             return None
         left, right, _ = value.args
+        if left.shape[1] == 1:  # a block of one k cannot be told from a value that stretches along k
+            return None
         if not (_lengthens(left, 1, turn, carried) and _lengthens(right, 0, turn, carried)):
             return None
         products.append(DeepProduct(first, left, right, turn, start, stop, left.shape[1]))
