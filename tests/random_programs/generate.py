@@ -47,8 +47,8 @@ class Generator:
     def tensor(self, name: str) -> TensorSpec:
         return next(tensor for tensor in self.tensors if tensor.name == name)
 
-    def input(self, dtype: DType | None, shape: tuple[int, int] | None) -> ViewSpec:
-        """A view that reads; often one that is there already."""
+    def input(self, dtype: DType | None, shape: tuple[int, int] | None, fresh: bool = False) -> ViewSpec:
+        """A view that reads; often one that is there already, where it need not be a fresh one."""
         fits = [
             view
             for view in self.views
@@ -56,7 +56,7 @@ class Generator:
             and dtype in (None, self.tensor(view.tensor).dtype)
             and shape in (None, view.tile)
         ]
-        if fits and self.random.random() < 0.4:
+        if fits and not fresh and self.random.random() < 0.4:
             return self.random.choice(fits)
         if dtype is None:
             dtype = self.random.choice([*FLOATS, *FLOATS, *INTEGERS, MASK])

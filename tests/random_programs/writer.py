@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from programs import INDEX, Arg, Block, Literal, Op, Type
+from programs import INDEX, Arg, Block, Literal, Op, Type, ViewSpec
 
 from gizml_tile.dtypes import (
     BF16,
@@ -323,6 +323,62 @@ class Writer:
             self.owner.put(self, self.pick(lambda t: t.dtype is not None) or self.floats())
             self.grow(self.random.randrange(0, 3), 2)
 
+    def product_loop(self) -> None:
+        """A matrix product block by block, as kernels write it, with operands read or computed."""
+        sizes = [1, 2, 4, 8, 16, 16, 32, 64] if self.random.random() < 0.8 else [64, 128]
+        rows, depth, columns = (self.random.choice(sizes) for _ in range(3))
+        dtypes = (
+            [self.owner.float_dtype()] * 2 if self.random.random() < 0.6 else [F32, self.owner.float_dtype()]
+        )
+        turned = [self.random.random() < 0.25 for _ in range(2)]
+        shapes = [(rows, depth), (depth, columns)]
+        views = [
+            self.owner.input(dtype, shape[::-1] if turn else shape, fresh=True)
+            for dtype, shape, turn in zip(dtypes, shapes, turned, strict=True)
+        ]
+        init = self.emit("zeros", Type(F32, (rows, columns)), attr=((rows, columns), F32))
+        if self.random.random() < 0.3:
+            init = self.emit("full", Type(F32, (rows, columns)), attr=((rows, columns), self.number(), F32))
+        k, acc, result = self.owner.fresh("k"), self.owner.fresh("c"), self.owner.fresh("r")
+        inside = Writer(self.owner, dict(self.names) | {k: INDEX, acc: Type(F32, (rows, columns))})
+        operands = []
+        for view, turn, along in zip(views, turned, (1, 0), strict=True):
+            operands.append(inside.product_operand(view, k, along, turn))
+        product = inside.emit("dot", Type(F32, (rows, columns)), *operands)
+        if self.random.random() < 0.2:
+            product = inside.emit("mul", Type(F32, (rows, columns)), product, Literal(self.number()))
+        args = (acc, product) if self.random.random() < 0.8 else (product, acc)
+        total = inside.emit("add", Type(F32, (rows, columns)), *args)
+        stop: Arg = Literal(self.random.choice([0, 1, 2, 3, 5]))
+        tensor = self.owner.tensor(views[0].tensor)
+        axis = len(tensor.axes) - (2 if turned[0] else 1)
+        if self.random.random() < 0.7 and len(views[0].block) == 2:
+            stop = self.emit("blocks", INDEX, attr=(views[0].name, axis))
+            stop = self.emit("minimum", INDEX, stop, Literal(6))
+        body = Block((k, acc), tuple(inside.ops), (total,))
+        kind = Type(F32, (rows, columns))
+        self.ops.append(Op("fold", (result,), (kind,), (Literal(0), stop, init), 1, (body,)))
+        self.names[result] = kind
+
+    def product_operand(self, view: ViewSpec, k: str, along: int, turned: bool) -> str:
+        """One operand of a product's turn: its block at k, perhaps computed with, perhaps turned."""
+        rank = len(self.owner.tensor(view.tensor).axes)
+        coordinates: list[Arg] = [
+            self.index() if self.random.random() < 0.3 else Literal(0) for _ in range(rank)
+        ]
+        place = rank - 2 + (1 - along if turned else along)
+        coordinates[place if len(view.block) == 2 else rank - 1] = k
+        dtype = self.owner.tensor(view.tensor).dtype
+        found = self.emit("read", Type(dtype, view.tile), *coordinates, attr=(view.name, "at"))
+        if self.random.random() < 0.25:
+            name = self.random.choice(["neg", "relu", "abs"] + ["exp", "tanh"] * (not self.owner.ieee))
+            found = self.emit(name, Type(F32, view.tile), found)
+            if self.random.random() < 0.4:
+                found = self.emit("to", Type(BF16, view.tile), found, attr=BF16)
+        if turned:
+            found = self.emit("transpose", Type(self.names[found].dtype, view.tile[::-1]), found)
+        return found
+
     def close(self, params: tuple[str, ...], kinds: tuple[Type, ...], fallback: list[str]) -> Block:
         """The region, giving the latest value of each type that has one."""
         gives = []
@@ -370,7 +426,11 @@ class Writer:
             self.index_math: 1,
         }
         for _ in range(steps):
-            if depth < 2 and self.random.random() < 0.08:
-                self.loop(depth) if self.random.random() < 0.7 else self.cond(depth)
+            if depth < 2 and self.random.random() < 0.1:
+                roll = self.random.random()
+                if roll < 0.25 and not self.owner.ieee:
+                    self.product_loop()
+                else:
+                    self.loop(depth) if roll < 0.75 else self.cond(depth)
                 continue
             self.random.choices(list(choices), list(choices.values()))[0]()
