@@ -21,8 +21,12 @@ _TELLING = frozenset(
 _CALLED = frozenset({"LOAD_ATTR", "LOAD_GLOBAL"})
 
 
-def function_code(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, like: CodeType,
-                  extra: tuple[str, ...] = (), imported: tuple[str, ...] = ()) -> CodeType:  # fmt: skip
+def function_code(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
+    like: CodeType,
+    extra: tuple[str, ...] = (),
+    imported: tuple[str, ...] = (),
+) -> CodeType:
     """The code of a function node, with the outer names, class and flags of ``like``.
 
     ``extra`` are more names to take from cells; ``imported`` are names that the module imports, whose
@@ -101,7 +105,9 @@ def same_code(expected: CodeType, found: CodeType, ignored_lines: frozenset[int]
     if not _is_subsequence(_story(expected, ignored_lines), _story(found, ignored_lines)):
         return False
     others = iter(_inner(found))
-    return all(any(same_code(each, other, ignored_lines) for other in others) for each in _inner(expected))
+    return all(
+        any(same_code(each, other, ignored_lines) for other in others) for each in _inner(expected)
+    )
 
 
 def _facts(code: CodeType) -> tuple[object, ...]:
@@ -109,7 +115,15 @@ def _facts(code: CodeType) -> tuple[object, ...]:
         (type(each), repr(each)) for each in code.co_consts if not isinstance(each, CodeType)
     )
     lines = tuple(line for _, _, line in code.co_lines())
-    return code.co_name, code.co_names, code.co_varnames, code.co_freevars, constants, lines, len(_inner(code))
+    return (
+        code.co_name,
+        code.co_names,
+        code.co_varnames,
+        code.co_freevars,
+        constants,
+        lines,
+        len(_inner(code)),
+    )
 
 
 def _inner(code: CodeType) -> list[CodeType]:
@@ -118,7 +132,12 @@ def _inner(code: CodeType) -> list[CodeType]:
 
 def _signature(code: CodeType) -> tuple[object, ...]:
     count = code.co_argcount + code.co_kwonlyargcount
-    return code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_varnames[:count]
+    return (
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_kwonlyargcount,
+        code.co_varnames[:count],
+    )
 
 
 def _story(code: CodeType, ignored_lines: frozenset[int]) -> list[tuple[str, str]]:
@@ -128,7 +147,9 @@ def _story(code: CodeType, ignored_lines: frozenset[int]) -> list[tuple[str, str
         if instruction.opname in _TELLING and line not in ignored_lines:
             # How an attribute is called depends on what the whole module imports.
             name = "LOAD_ATTR" if instruction.opname == "LOAD_METHOD" else instruction.opname
-            value = instruction.argrepr.rpartition(" + ")[2] if name in _CALLED else instruction.argrepr
+            value = (
+                instruction.argrepr.rpartition(" + ")[2] if name in _CALLED else instruction.argrepr
+            )
             if not isinstance(instruction.argval, CodeType):
                 story.append((name, f"{line} {value}"))
     return story

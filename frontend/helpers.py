@@ -12,7 +12,9 @@ from types import CodeType, FunctionType, MethodType
 
 from gizml_tile.errors import is_own_file
 
-_GENERATOR = 0x20 | 0x80 | 0x100 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE, CO_ASYNC_GENERATOR
+_GENERATOR = (
+    0x20 | 0x80 | 0x100 | 0x200
+)  # CO_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE, CO_ASYNC_GENERATOR
 
 
 def _library_folders() -> tuple[str, ...]:
@@ -53,7 +55,7 @@ def needs_rewriting(thing: object) -> bool:
     wrapped = getattr(thing, "__wrapped__", None)
     if isinstance(wrapped, FunctionType) and not _is_own(thing):
         return is_persons(wrapped.__code__)
-    call = getattr(type(thing), "__call__", None)
+    call = getattr(type(thing), "__call__", None)  # noqa: B004 - the method itself is looked at
     return isinstance(call, FunctionType) and is_persons(call.__code__)
 
 
@@ -61,8 +63,9 @@ def _is_own(thing: object) -> bool:
     return type(thing).__module__.startswith("gizml_tile.")
 
 
-def resolved(thing: Callable[..., object], rewrite: Callable[[FunctionType], Callable[..., object]]
-             ) -> Callable[..., object]:  # fmt: skip
+def resolved(
+    thing: Callable[..., object], rewrite: Callable[[FunctionType], Callable[..., object]]
+) -> Callable[..., object]:
     """A callable whose functions of the person's are the rewritten ones; the thing itself is unchanged."""
     if not needs_rewriting(thing):
         return thing
@@ -80,5 +83,7 @@ def resolved(thing: Callable[..., object], rewrite: Callable[[FunctionType], Cal
         return functools.partial(resolved(thing.func, rewrite), *thing.args, **thing.keywords)
     wrapped = getattr(thing, "__wrapped__", None)
     if isinstance(wrapped, FunctionType):
-        return resolved(wrapped, rewrite)  # lru_cache: a cached tile would belong to another program
+        return resolved(
+            wrapped, rewrite
+        )  # lru_cache: a cached tile would belong to another program
     return MethodType(resolved(type(thing).__call__, rewrite), thing)

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 import libcst as cst
 
+from gizml_tile.frontend.expressions import element_kind, expression_kind
 from gizml_tile.frontend.kinds import (
     TRACED,
     Kind,
     arithmetic,
-    chosen,
-    comparison,
     join,
     lifted,
-    logic,
-    method,
 )
 from gizml_tile.frontend.liveness import Liveness
 from gizml_tile.frontend.resolve import Resolver
 from gizml_tile.frontend.scopes import (
-    COMPREHENSIONS,
     Function,
     NameTable,
     imported,
@@ -33,47 +28,8 @@ from gizml_tile.frontend.scopes import (
     statements,
     targets,
 )
-from gizml_tile.frontend.spelling import chain_of, comparison_sign, sign
-
-
-class Mode(Enum):
-    """How a loop over ``range`` runs: on the device, as Python's, or told when it is met."""
-
-    DEVICE = "device"
-    PYTHON = "python"
-    EITHER = "either"
-
-
-@dataclass
-class State:
-    """What names may hold at one point; ``definite`` are those bound on every way here."""
-
-    kinds: dict[str, Kind]
-    definite: set[str]
-    ended: bool = False
-
-    def copy(self) -> State:
-        return State(dict(self.kinds), set(self.definite), self.ended)
-
-    def meet(self, other: State) -> None:
-        """Become what holds where this way and another meet."""
-        if other.ended:
-            return
-        if self.ended:
-            self.kinds, self.definite, self.ended = other.kinds, other.definite, False
-            return
-        for name in self.kinds.keys() | other.kinds.keys():
-            self.kinds[name] = join(self.kinds.get(name), other.kinds.get(name))
-        self.definite &= other.definite
-
-
-@dataclass(frozen=True)
-class Meeting:
-    """A loop or branch as the walk met it: the names that may be, and those that are, bound before it."""
-
-    bound: frozenset[str]
-    definite: frozenset[str]
-    carried: tuple[str, ...] = ()
+from gizml_tile.frontend.spelling import chain_of, sign
+from gizml_tile.frontend.states import Meeting, Mode, State
 
 
 @dataclass
@@ -88,8 +44,8 @@ class Inference:
     meetings: dict[cst.CSTNode, Meeting] = field(default_factory=dict)
     liveness: dict[cst.CSTNode, Liveness] = field(default_factory=dict)
     # Names bound in the functions around, innermost last; what they hold where that never changes.
-    _scopes: list[frozenset[str]] = field(default_factory=list)
-    _stable: list[dict[str, Kind]] = field(default_factory=list)
+    scopes: list[frozenset[str]] = field(default_factory=list)
+    stable: list[dict[str, Kind]] = field(default_factory=list)
     _logs: list[dict[str, Kind]] = field(default_factory=list)
     _function: list[Function] = field(default_factory=list)
     _steady: dict[cst.CSTNode, dict[str, Kind]] = field(default_factory=dict)
@@ -128,8 +84,10 @@ class Inference:
             for name in _read_tensors(function):
                 if names.bound[name] == 1 and state.kinds.get(name) is Kind.UNKNOWN:
                     state.kinds[name] = Kind.TENSOR
-        self._scopes.append(names.local)
-        self._stable.append({name: kind for name, kind in state.kinds.items() if names.bound[name] == 1})
+        self.scopes.append(names.local)
+        self.stable.append(
+            {name: kind for name, kind in state.kinds.items() if names.bound[name] == 1}
+        )
         self._function.append(function)
         logs, self._logs = self._logs, []
         if isinstance(function, cst.Lambda):
@@ -141,8 +99,8 @@ class Inference:
             self._body(function.body, state)
         self._logs = logs
         self._function.pop()
-        self._steady[function] = self._stable.pop()
-        self._scopes.pop()
+        self._steady[function] = self.stable.pop()
+        self.scopes.pop()
 
     def _annotated(self, annotation: cst.BaseExpression) -> Kind:
         if isinstance(annotation, cst.SimpleString):
@@ -152,13 +110,13 @@ class Inference:
                 return Kind.UNKNOWN
         else:
             chain = chain_of(annotation) or ()
-        if not chain or any(chain[0] in scope for scope in self._scopes):
+        if not chain or any(chain[0] in scope for scope in self.scopes):
             return Kind.UNKNOWN
         return self.resolver.annotation(chain)
 
     def is_outside(self, name: str) -> bool:
         """Whether a name is bound in none of the functions around the place that the walk is at."""
-        return not any(name in scope for scope in self._scopes)
+        return not any(name in scope for scope in self.scopes)
 
     # Statements
 
@@ -171,16 +129,18 @@ class Inference:
             case cst.Assign():
                 kind = self.expression(node.value, state)
                 for target in node.targets:
-                    self._assign(target.target, node.value, kind, state)
+                    self.assign(target.target, node.value, kind, state)
             case cst.AnnAssign():
                 if node.value is not None:
                     kind = self.expression(node.value, state)
-                    self._assign(node.target, node.value, kind, state)
+                    self.assign(node.target, node.value, kind, state)
             case cst.AugAssign():
                 left = self.expression(node.target, state)
                 right = self.expression(node.value, state)
                 if isinstance(node.target, cst.Name):
-                    self._bind(node.target.value, arithmetic(sign(node.operator), left, right), state)
+                    self._bind(
+                        node.target.value, arithmetic(sign(node.operator), left, right), state
+                    )
             case cst.If():
                 self._if(node, state)
             case cst.For():
@@ -192,14 +152,14 @@ class Inference:
                     self.expression(part, state)
                 state.ended = True
             case cst.FunctionDef() | cst.ClassDef():
-                self._definition(node, state)
+                self.definition(node, state)
             case cst.Try() | cst.TryStar():
                 self._try(node, state)
             case cst.With():
                 for item in node.items:
                     self.expression(item.item, state)
                     if item.asname is not None:
-                        self._assign(item.asname.name, None, Kind.UNKNOWN, state)
+                        self.assign(item.asname.name, None, Kind.UNKNOWN, state)
                 self._body(node.body, state)
             case cst.Match():
                 self._match(node, state)
@@ -222,9 +182,9 @@ class Inference:
             log[name] = join(log.get(name), kind)
         function = self._function[-1]
         if self.table.of(function).bound[name] == 1 and not self._logs:
-            self._stable[-1][name] = kind
+            self.stable[-1][name] = kind
 
-    def _assign(self, target: Any, value: Any, kind: Kind, state: State) -> None:
+    def assign(self, target: Any, value: Any, kind: Kind, state: State) -> None:
         match target:
             case cst.Name():
                 self._bind(target.value, kind, state)
@@ -233,19 +193,20 @@ class Inference:
                 elements = target.elements
                 values: list[Any] = [None] * len(elements)
                 starred = any(isinstance(each, cst.StarredElement) for each in elements)
-                if isinstance(value, cst.Tuple | cst.List) and len(value.elements) == len(elements):
-                    if not any(isinstance(each, cst.StarredElement) for each in value.elements):
-                        values = [each.value for each in value.elements]
+                if _matches(value, elements):
+                    values = [each.value for each in value.elements]
                 for element, each in zip(elements, values, strict=True):
                     if starred:
-                        self._assign(element.value, None, Kind.UNKNOWN, state)
+                        self.assign(element.value, None, Kind.UNKNOWN, state)
                     elif each is not None:
-                        self._assign(element.value, each, self.kind(each), state)
+                        self.assign(element.value, each, self.kind(each), state)
                     else:
-                        inner = {Kind.SHAPE: Kind.INDEX, Kind.CONSTANT: Kind.CONSTANT}.get(kind, Kind.UNKNOWN)
-                        self._assign(element.value, None, inner, state)
+                        inner = {Kind.SHAPE: Kind.INDEX, Kind.CONSTANT: Kind.CONSTANT}.get(
+                            kind, Kind.UNKNOWN
+                        )
+                        self.assign(element.value, None, inner, state)
             case cst.StarredElement():
-                self._assign(target.value, None, Kind.UNKNOWN, state)
+                self.assign(target.value, None, Kind.UNKNOWN, state)
             case _:
                 self.expression(target, state)
 
@@ -274,7 +235,11 @@ class Inference:
 
     def _mode(self, node: cst.For, state: State) -> Mode:
         call = node.iter
-        if not (isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "range"):
+        if not (
+            isinstance(call, cst.Call)
+            and isinstance(call.func, cst.Name)
+            and call.func.value == "range"
+        ):
             return Mode.PYTHON
         if not self.is_outside("range") or not self.resolver.is_builtin("range"):
             return Mode.PYTHON
@@ -297,11 +262,13 @@ class Inference:
         inside = state.copy()
         for name in carried:
             inside.kinds[name] = lifted(inside.kinds.get(name, Kind.UNKNOWN))
-        self._assign(node.target, None, Kind.INDEX if mode is Mode.DEVICE else Kind.UNKNOWN, inside)
+        self.assign(node.target, None, Kind.INDEX if mode is Mode.DEVICE else Kind.UNKNOWN, inside)
         self._body(node.body, inside)
         for name in carried:
             kind = lifted(state.kinds.get(name, Kind.UNKNOWN))
-            state.kinds[name] = kind if kind is inside.kinds.get(name) else join(kind, inside.kinds.get(name))
+            state.kinds[name] = (
+                kind if kind is inside.kinds.get(name) else join(kind, inside.kinds.get(name))
+            )
         if mode is Mode.EITHER:
             state.meet(inside)
         if node.orelse is not None:
@@ -311,8 +278,11 @@ class Inference:
         live = self.liveness[self._function[-1]]
         wanted = live.exposed(node.body) | live.after[node]
         loop_names = set(targets(node.target))
-        carried = [name for name in self.table.assigned_in_order(node.body)
-                   if name in wanted and name not in loop_names]  # fmt: skip
+        carried = [
+            name
+            for name in self.table.assigned_in_order(node.body)
+            if name in wanted and name not in loop_names
+        ]
         after = [name for name in loop_names if name in live.after[node] and name in state.kinds]
         return tuple([name for name in (*carried, *after) if name in state.kinds])
 
@@ -325,7 +295,7 @@ class Inference:
             self._logs.append(log)
             inside = state.copy()
             if isinstance(node, cst.For):
-                self._assign(node.target, None, self._element(node.iter), inside)
+                self.assign(node.target, None, element_kind(self, node.iter), inside)
             else:
                 self.expression(node.test, inside)
             self._body(node.body, inside)
@@ -342,18 +312,6 @@ class Inference:
         if node.orelse is not None:
             self._body(node.orelse.body, state)
 
-    def _element(self, iterable: cst.BaseExpression) -> Kind:
-        """What a loop over something gives each turn."""
-        if isinstance(iterable, cst.Call) and isinstance(iterable.func, cst.Name | cst.Attribute):
-            chain = chain_of(iterable.func)
-            if chain and self.is_outside(chain[0]) and self.resolver.is_unroll(chain):
-                constant = all(self.kind(each.value) is Kind.CONSTANT for each in iterable.args)
-                return Kind.CONSTANT if constant or len(iterable.args) > 1 else Kind.UNKNOWN
-            name = chain[0] if chain else ""
-            if chain == ("range",) and self.is_outside(name) and self.resolver.is_builtin(name):
-                return Kind.CONSTANT
-        return Kind.CONSTANT if self.kind(iterable) is Kind.CONSTANT else Kind.UNKNOWN
-
     def _try(self, node: Any, state: State) -> None:
         log: dict[str, Kind] = {}
         self._logs.append(log)
@@ -369,7 +327,7 @@ class Inference:
             if handler.type is not None:
                 self.expression(handler.type, inside)
             if handler.name is not None:
-                self._assign(handler.name.name, None, Kind.HOST, inside)
+                self.assign(handler.name.name, None, Kind.HOST, inside)
             self._body(handler.body, inside)
             state.meet(inside)
         if node.finalbody is not None:
@@ -390,208 +348,34 @@ class Inference:
             self._body(case.body, inside)
             state.meet(inside)
 
-    def _definition(self, node: cst.FunctionDef | cst.ClassDef | cst.Lambda, state: State) -> None:
+    def definition(self, node: cst.FunctionDef | cst.ClassDef | cst.Lambda, state: State) -> None:
         for part in outer_parts(node):
             self.expression(part, state)
         if isinstance(node, cst.ClassDef):
             for each in node.body.body:
                 if isinstance(each, cst.FunctionDef):
-                    self._definition(each, state.copy())
+                    self.definition(each, state.copy())
         else:
             self.run(node)
         if not isinstance(node, cst.Lambda):
             self._bind(node.name.value, Kind.HOST, state)
 
-    # Expressions
-
     def expression(self, node: cst.CSTNode, state: State) -> Kind:
         """What an expression holds in a state; remembered, joined with what it held before."""
-        kind = self._expression(node, state)
+        kind = expression_kind(self, node, state)
         if node in self.kinds:
             kind = join(self.kinds[node], kind)
         self.kinds[node] = kind
         return kind
 
-    def _expression(self, node: Any, state: State) -> Kind:
-        match node:
-            case cst.Name():
-                return self._name(node.value, state)
-            case cst.Integer() | cst.Float() | cst.Imaginary() | cst.SimpleString() | cst.ConcatenatedString():
-                return Kind.CONSTANT
-            case cst.FormattedString():
-                return Kind.HOST
-            case cst.Attribute():
-                return self._attribute(node, state)
-            case cst.Subscript():
-                return self._subscript(node, state)
-            case cst.Call():
-                return self._call(node, state)
-            case cst.BinaryOperation():
-                left = self.expression(node.left, state)
-                right = self.expression(node.right, state)
-                return arithmetic(sign(node.operator), left, right)
-            case cst.UnaryOperation():
-                kind = self.expression(node.expression, state)
-                if isinstance(node.operator, cst.Not) and kind is Kind.INDEX:
-                    return Kind.UNKNOWN
-                return kind if kind.is_device or kind.is_host else Kind.UNKNOWN
-            case cst.BooleanOperation():
-                left = self.expression(node.left, state)
-                other = state.copy()
-                right = self.expression(node.right, other)
-                state.meet(other)
-                return logic(left, right)
-            case cst.Comparison():
-                return self._comparison(node, state)
-            case cst.IfExp():
-                test = self.expression(node.test, state)
-                yes, no = self.expression(node.body, state), self.expression(node.orelse, state)
-                if test.is_host:
-                    return join(yes, no)
-                return chosen(yes, no) if test.is_tile else join(join(yes, no), chosen(yes, no))
-            case cst.NamedExpr():
-                kind = self.expression(node.value, state)
-                self._assign(node.target, node.value, kind, state)
-                return kind
-            case cst.Lambda():
-                self._definition(node, state)
-                return Kind.HOST
-            case cst.List() | cst.Set() | cst.Tuple() | cst.Dict():
-                found = [self.expression(part, state) for part in parts(node)]
-                constant = isinstance(node, cst.Tuple) and all(each is Kind.CONSTANT for each in found)
-                return Kind.CONSTANT if constant else Kind.HOST
-            case cst.Element() | cst.Index() | cst.Arg() | cst.Expr():
-                return self.expression(node.value, state)
-            case _ if isinstance(node, COMPREHENSIONS):
-                return self._comprehension(node, state)
-            case _:
-                for part in parts(node):
-                    self.expression(part, state)
-                return Kind.UNKNOWN
 
-    def _name(self, name: str, state: State) -> Kind:
-        if name in ("True", "False", "None", "Ellipsis", "__debug__"):
-            return Kind.CONSTANT
-        if name in self._scopes[-1]:
-            return state.kinds.get(name, Kind.UNKNOWN)
-        for scope, stable in zip(reversed(self._scopes[:-1]), reversed(self._stable[:-1]), strict=False):
-            if name in scope:
-                return stable.get(name, Kind.UNKNOWN)
-        return self.resolver.kind((name,))
-
-    def _attribute(self, node: cst.Attribute, state: State) -> Kind:
-        receiver = self.expression(node.value, state)
-        name = node.attr.value
-        match receiver:
-            case Kind.CONSTANT:
-                return Kind.CONSTANT
-            case Kind.TENSOR:
-                return {"shape": Kind.SHAPE, "ndim": Kind.CONSTANT, "dtype": Kind.CONSTANT}.get(name, Kind.UNKNOWN)
-            case Kind.TILE | Kind.MASK | Kind.UNIFORM:
-                if name == "T":
-                    return receiver
-                return Kind.CONSTANT if name in ("shape", "dtype") else Kind.UNKNOWN
-            case Kind.IN | Kind.OUT:
-                return Kind.CONSTANT if name in ("block", "dtype", "ndim") else Kind.UNKNOWN
-        chain = chain_of(node)
-        if chain and self.is_outside(chain[0]):
-            return self.resolver.kind(chain)
-        return Kind.UNKNOWN
-
-    def _subscript(self, node: cst.Subscript, state: State) -> Kind:
-        receiver = self.expression(node.value, state)
-        for element in node.slice:
-            self.expression(element.slice, state)
-        single = len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index)
-        match receiver:
-            case Kind.IN:
-                return Kind.TILE
-            case Kind.SHAPE:
-                return Kind.INDEX if single else Kind.SHAPE
-            case Kind.CONSTANT:
-                return Kind.CONSTANT
-        return Kind.UNKNOWN
-
-    def _call(self, node: cst.Call, state: State) -> Kind:
-        receiver = Kind.UNKNOWN
-        if isinstance(node.func, cst.Attribute):
-            receiver = self.expression(node.func.value, state)
-            self.kinds[node.func] = Kind.UNKNOWN
-        elif not isinstance(node.func, cst.Name):
-            self.expression(node.func, state)
-        arguments = [self.expression(each.value, state) for each in node.args]
-        if isinstance(node.func, cst.Attribute):
-            return method(receiver, node.func.attr.value, arguments)
-        if isinstance(node.func, cst.Name) and self.is_outside(node.func.value):
-            return self._builtin(node.func.value, arguments)
-        return Kind.UNKNOWN
-
-    def _builtin(self, name: str, arguments: list[Kind]) -> Kind:
-        if name not in _BUILTINS or not self.resolver.is_builtin(name):
-            return Kind.UNKNOWN
-        if name == "abs" and len(arguments) == 1:
-            return arguments[0] if arguments[0].is_device or arguments[0].is_host else Kind.UNKNOWN
-        if name in ("min", "max"):
-            if len(arguments) < 2:
-                return Kind.UNKNOWN
-            kind = arguments[0]
-            for other in arguments[1:]:
-                kind = arithmetic("+", kind, other)
-            return kind
-        return Kind.HOST if name in _HOST_RESULTS else Kind.UNKNOWN
-
-    def _comparison(self, node: cst.Comparison, state: State) -> Kind:
-        left = self.expression(node.left, state)
-        result: Kind | None = None
-        for each in node.comparisons:
-            right = self.expression(each.comparator, state)
-            symbol = comparison_sign(each.operator)
-            if symbol in ("is", "is not", "in", "not in") or (
-                not left.is_device and not right.is_device and (is_word(each.comparator) or is_word(node.left))
-            ):
-                kind = Kind.HOST
-            else:
-                kind = comparison(left, right)
-            result = kind if result is None else logic(result, kind)
-            left = right
-        return result or Kind.UNKNOWN
-
-    def _comprehension(self, node: Any, state: State) -> Kind:
-        inside = state.copy()
-        clause = node.for_in
-        first = True
-        while clause is not None:
-            # The first iterable is evaluated outside, the rest inside.
-            self.expression(clause.iter, state if first else inside)
-            if first:
-                self._scopes.append(self._scopes[-1] | self.table.of(node).local)
-            first = False
-            for name in targets(clause.target):
-                inside.kinds[name] = Kind.UNKNOWN
-            if isinstance(clause.target, cst.Name):
-                inside.kinds[clause.target.value] = self._element(clause.iter)
-            for condition in clause.ifs:
-                self.expression(condition.test, inside)
-            clause = clause.inner_for_in
-        if isinstance(node, cst.DictComp):
-            self.expression(node.key, inside)
-            self.expression(node.value, inside)
-        else:
-            self.expression(node.elt, inside)
-        self._scopes.pop()
-        return Kind.HOST
-
-
-_HOST_RESULTS = frozenset(
-    "len isinstance issubclass callable hasattr bool int float str repr format id hash ord chr type print "
-    "list dict set tuple frozenset range enumerate zip sorted all any".split()
-)
-_BUILTINS = _HOST_RESULTS | {"abs", "min", "max"}
-
-
-def is_word(node: cst.BaseExpression) -> bool:
-    """Whether an expression is text, which no tile compares with."""
-    return isinstance(node, cst.SimpleString | cst.ConcatenatedString | cst.FormattedString)
+def _matches(value: Any, elements: Sequence[cst.BaseElement]) -> bool:
+    """Whether a value is a row of as many values as there are targets."""
+    return (
+        isinstance(value, cst.Tuple | cst.List)
+        and len(value.elements) == len(elements)
+        and not any(isinstance(each, cst.StarredElement) for each in value.elements)
+    )
 
 
 def _read_tensors(function: Function) -> set[str]:
@@ -602,7 +386,9 @@ def _read_tensors(function: Function) -> set[str]:
     def visit(node: cst.CSTNode) -> None:
         match node:
             case cst.Call(
-                func=cst.Attribute(value=cst.Name(value=program), attr=cst.Name(value="read" | "write")),
+                func=cst.Attribute(
+                    value=cst.Name(value=program), attr=cst.Name(value="read" | "write")
+                ),
                 args=[cst.Arg(value=cst.Name(value=tensor)), *_],
             ) if first is not None and program == first.name.value:
                 found.add(tensor)

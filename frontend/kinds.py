@@ -40,7 +40,9 @@ class Kind(Enum):
 
 _TILES = frozenset({Kind.TILE, Kind.MASK, Kind.UNIFORM})
 _DEVICE = _TILES | {Kind.INDEX}
-_HOSTS = frozenset({Kind.CONSTANT, Kind.HOST, Kind.PROGRAM, Kind.IN, Kind.OUT, Kind.TENSOR, Kind.SHAPE})
+_HOSTS = frozenset(
+    {Kind.CONSTANT, Kind.HOST, Kind.PROGRAM, Kind.IN, Kind.OUT, Kind.TENSOR, Kind.SHAPE}
+)
 TRACED = _DEVICE | {Kind.PROGRAM, Kind.IN, Kind.OUT}
 
 
@@ -66,7 +68,15 @@ def lifted(kind: Kind) -> Kind:
 
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
-ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv", "%": "floormod", "@": "dot"}
+ARITHMETIC = {
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "div",
+    "//": "floordiv",
+    "%": "floormod",
+    "@": "dot",
+}
 BITS = {"&": "and_", "|": "or_", "^": "ne"}
 
 _PROGRAM_GIVES = {
@@ -81,7 +91,9 @@ _PROGRAM_GIVES = {
     "write": Kind.OUT,
 }
 _VIEW_GIVES = {"at": Kind.TILE, "window": Kind.TILE, "dim": Kind.INDEX, "blocks": Kind.INDEX}
-_INDEX_METHODS = frozenset("k add sub mul div rem floordiv floormod minimum maximum neg abs pow".split())
+_INDEX_METHODS = frozenset(
+    "k add sub mul div rem floordiv floormod minimum maximum neg abs pow".split()
+)
 _TILE_METHODS = frozenset(
     "k add sub mul div rem floordiv floormod maximum minimum neg abs exp exp2 log tanh sigmoid sqrt "
     "rsqrt gelu gelu_erf relu floor pow to sum dot transpose xor shl shr".split()
@@ -94,7 +106,9 @@ METHODS = (
     | _TILE_METHODS
     | _KEEPS_MASK
     | frozenset(COMPARISONS.values())
-    | frozenset("and_ or_ select value put put_window loop fold cond arg warps stages approx".split())
+    | frozenset(
+        "and_ or_ select value put put_window loop fold cond arg warps stages approx".split()
+    )
 )
 
 
@@ -109,7 +123,11 @@ def method(receiver: Kind, name: str, arguments: list[Kind]) -> Kind:
         case Kind.IN | Kind.OUT:
             return _VIEW_GIVES.get(name, Kind.UNKNOWN)
         case Kind.INDEX if name in _INDEX_METHODS:
-            return Kind.INDEX if first is Kind.INDEX or first.is_host or not arguments else Kind.UNKNOWN
+            return (
+                Kind.INDEX
+                if first is Kind.INDEX or first.is_host or not arguments
+                else Kind.UNKNOWN
+            )
         case Kind.INDEX if name in COMPARISONS.values():
             return comparison(receiver, first)
         case Kind.INDEX if name == "value":
@@ -137,7 +155,9 @@ def comparison(left: Kind, right: Kind) -> Kind:
     if left.is_tile or right.is_tile:
         # Masks of index comparisons stay fit for a branch under == and !=.
         return Kind.TILE if Kind.UNIFORM in (left, right) else Kind.MASK
-    if Kind.INDEX in (left, right) and all(each is Kind.INDEX or each.is_host for each in (left, right)):
+    if Kind.INDEX in (left, right) and all(
+        each is Kind.INDEX or each.is_host for each in (left, right)
+    ):
         return Kind.UNIFORM
     return Kind.HOST if left.is_host and right.is_host else Kind.UNKNOWN
 
@@ -162,11 +182,12 @@ def chosen(yes: Kind, no: Kind) -> Kind:
 
 def arithmetic(operator: str, left: Kind, right: Kind) -> Kind:
     """What a binary operator gives."""
-    if operator in BITS:
-        if left is right and left in (Kind.MASK, Kind.UNIFORM):
-            return left
+    if operator in BITS and left is right and left in (Kind.MASK, Kind.UNIFORM):
+        return left
     if left.is_tile or right.is_tile:
         return Kind.TILE
-    if Kind.INDEX in (left, right) and all(each is Kind.INDEX or each.is_host for each in (left, right)):
+    if Kind.INDEX in (left, right) and all(
+        each is Kind.INDEX or each.is_host for each in (left, right)
+    ):
         return Kind.INDEX
     return Kind.HOST if left.is_host and right.is_host else Kind.UNKNOWN

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from types import CodeType
+from typing import Any
 
 import libcst as cst
 from libcst._nodes.internal import CodegenState
@@ -53,8 +54,12 @@ class _Recorder(CodegenState):
             self.places[node] = (*start, self._line, self._column)
 
     def record_syntactic_position(
-        self, node: cst.CSTNode, *, start_node: cst.CSTNode | None = None, end_node: cst.CSTNode | None = None
-    ) -> AbstractContextManager[None]:
+        self,
+        node: cst.CSTNode,
+        *,
+        start_node: cst.CSTNode | None = None,
+        end_node: cst.CSTNode | None = None,
+    ) -> Any:
         return _Between(self, node, start_node, end_node)
 
     def position(self) -> tuple[int, int]:
@@ -67,8 +72,13 @@ class _Between(AbstractContextManager[None]):
 
     __slots__ = ("_end_node", "_node", "_recorder", "_start", "_start_node")
 
-    def __init__(self, recorder: _Recorder, node: cst.CSTNode, start_node: cst.CSTNode | None,
-                 end_node: cst.CSTNode | None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        recorder: _Recorder,
+        node: cst.CSTNode,
+        start_node: cst.CSTNode | None,
+        end_node: cst.CSTNode | None,
+    ) -> None:
         self._recorder = recorder
         self._node = node
         self._start_node = start_node
@@ -94,8 +104,15 @@ def write_out(module: cst.Module) -> tuple[str, dict[cst.CSTNode, Span]]:
 class PositionMap:
     """Moves the nodes of a parsed rewritten text to the person's places."""
 
-    def __init__(self, text: str, new: Mapping[cst.CSTNode, Span], origins: Mapping[cst.CSTNode, cst.CSTNode],
-                 old: Mapping[cst.CSTNode, Span], lines: list[str], shift: int) -> None:  # fmt: skip
+    def __init__(
+        self,
+        text: str,
+        new: Mapping[cst.CSTNode, Span],
+        origins: Mapping[cst.CSTNode, cst.CSTNode],
+        old: Mapping[cst.CSTNode, Span],
+        lines: list[str],
+        shift: int,
+    ) -> None:
         """``new`` are places in ``text``, ``old`` in ``lines``; ``shift`` makes those lines the person's."""
         self._text = text.split("\n")
         self._lines = lines
@@ -161,8 +178,9 @@ def _bytes(lines: list[str], line: int, column: int) -> int:
     return column if text.isascii() else len(text[:column].encode())
 
 
-def compiled(text: str, places: PositionMap, like: CodeType, extra: tuple[str, ...],
-             generated: Iterable[str]) -> CodeType:  # fmt: skip
+def compiled(
+    text: str, places: PositionMap, like: CodeType, extra: tuple[str, ...], generated: Iterable[str]
+) -> CodeType:
     """A rewritten text's function as code at the person's places, with the name of ``like``."""
     tree = ast.parse(text)
     node = tree.body[0]
@@ -182,6 +200,8 @@ def _renamed(code: CodeType, name: str, qualified: str, generated: frozenset[str
             if each.co_name in generated:
                 each = _renamed(each, name, qualified, generated)
             else:
-                each = _renamed(each, each.co_name, f"{qualified}.<locals>.{each.co_name}", generated)
+                each = _renamed(
+                    each, each.co_name, f"{qualified}.<locals>.{each.co_name}", generated
+                )
         constants.append(each)
     return code.replace(co_name=name, co_qualname=qualified, co_consts=tuple(constants))

@@ -136,7 +136,11 @@ def _attribute(thing: object, name: str) -> object:
     found = inspect.getattr_static(thing, name, _MISSING)
     if isinstance(found, staticmethod | classmethod):
         return found.__func__
-    return _MISSING if hasattr(type(found), "__get__") and not isinstance(found, FunctionType) else found
+    return (
+        _MISSING
+        if hasattr(type(found), "__get__") and not isinstance(found, FunctionType)
+        else found
+    )
 
 
 def _own(name: str) -> object:

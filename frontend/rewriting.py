@@ -11,14 +11,72 @@ from typing import Any, Literal, NoReturn
 import libcst as cst
 
 from gizml_tile.errors import Place, TileError
+from gizml_tile.frontend import assignments, branches, calls, operators
 from gizml_tile.frontend.compiling import class_of
 from gizml_tile.frontend.inference import Inference
 from gizml_tile.frontend.kinds import Kind
 from gizml_tile.frontend.positions import PositionMap, Span, compiled, write_out
 from gizml_tile.frontend.resolve import Answer, Question, Resolver
-from gizml_tile.frontend.scopes import Function, NameTable, walk
+from gizml_tile.frontend.rewriter import Rewriter, Rules, keep
+from gizml_tile.frontend.scopes import COMPREHENSIONS, Function, NameTable, parts, walk
 from gizml_tile.frontend.source import Source, mark_rewritten
-from gizml_tile.frontend.statements import Statements, import_line
+from gizml_tile.frontend.spelling import line
+from gizml_tile.frontend.statements import (
+    class_statement,
+    compound,
+    for_statement,
+    function,
+    function_statement,
+    match_statement,
+    while_statement,
+)
+
+# What each kind of node becomes; expressions that are not listed have their parts rewritten.
+RULES: Rules = {
+    cst.BinaryOperation: operators.binary,
+    cst.UnaryOperation: operators.unary,
+    cst.Comparison: operators.comparison,
+    cst.BooleanOperation: operators.boolean,
+    cst.IfExp: operators.choice,
+    cst.Call: calls.call_expression,
+    cst.Subscript: calls.subscript,
+    cst.Attribute: calls.attribute,
+    cst.Lambda: calls.lambda_expression,
+    **dict.fromkeys(COMPREHENSIONS, calls.comprehension),
+    # What is inside f-strings stays as it is written.
+    **dict.fromkeys(
+        (cst.Name, cst.FormattedString, cst.SimpleString, cst.Integer, cst.Float), keep
+    ),
+    cst.SimpleStatementLine: assignments.line_statement,
+    cst.If: branches.branch,
+    cst.For: for_statement,
+    cst.While: while_statement,
+    cst.Match: match_statement,
+    cst.FunctionDef: function_statement,
+    cst.ClassDef: class_statement,
+    **dict.fromkeys((cst.Try, cst.TryStar, cst.With), compound),
+    # Simple statements on the line of their `if` or `for`.
+    **dict.fromkeys(
+        (
+            cst.Assign,
+            cst.AugAssign,
+            cst.AnnAssign,
+            cst.Return,
+            cst.Assert,
+            cst.Del,
+            cst.Import,
+            cst.ImportFrom,
+            cst.Global,
+            cst.Nonlocal,
+            cst.Expr,
+            cst.Pass,
+            cst.Break,
+            cst.Continue,
+            cst.Raise,
+        ),
+        assignments.small_statement,
+    ),
+}
 
 What = Literal["kernel", "function", "helper"]
 
@@ -78,7 +136,9 @@ def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
     if kind == "kernel":
         _check_kernel(node, fail)
     inference.run(node, Kind.PROGRAM if kind == "kernel" else Kind.UNKNOWN)
-    rewriter = Statements(inference, frozenset(re.findall(r"\w+", source.padded)), fail, positions)
+    rewriter = Rewriter(
+        RULES, inference, frozenset(re.findall(r"\w+", source.padded)), fail, positions
+    )
     hidden = _hides_tile(table, node, resolver)
     if hidden:
         rewriter.tile_name = rewriter.fresh("tile")
@@ -86,14 +146,20 @@ def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
     if hidden and rewriter.uses_dispatch:
         new = _with_import(new, rewriter.tile_name)
     if "__" in source.padded and (owner := class_of(code)) is not None:
-        new = new.visit(_Mangled(owner, rewriter.origins))
+        mangled = new.visit(_Mangled(owner, rewriter.origins))
+        assert isinstance(mangled, cst.FunctionDef)
+        new = mangled
     new = new.with_changes(decorators=(), leading_lines=(), lines_after_decorators=())
     rewriter.origins[new] = node
-    out = cst.Module([new], default_indent=module.default_indent, default_newline=module.default_newline)
+    out = cst.Module(
+        [new], default_indent=module.default_indent, default_newline=module.default_newline
+    )
     text, written = write_out(out)
     places = PositionMap(text, written, rewriter.origins, positions, lines, shift)
     extra = ("tile",) if rewriter.uses_dispatch and not hidden else ()
-    result = compiled(text, places, code, tuple(set(extra) - set(code.co_freevars)), rewriter.generated)
+    result = compiled(
+        text, places, code, tuple(set(extra) - set(code.co_freevars)), rewriter.generated
+    )
     mark_rewritten(result)
     return _Draft(text, result, resolver.answers)
 
@@ -113,15 +179,19 @@ def _check_kernel(node: Function, fail: object) -> None:
         fail(node, "`async` on a kernel: it is traced once and awaits nothing; write `def`")
     for each in _own_nodes(node.body):
         if isinstance(each, cst.Yield):
-            fail(each, "`yield` in a kernel: its body is traced once; store values with C[i, j] = tile")
+            fail(
+                each,
+                "`yield` in a kernel: its body is traced once; store values with C[i, j] = tile",
+            )
         if isinstance(each, cst.Await):
-            fail(each, "`await` in a kernel: it is traced once and awaits nothing; await before the launch")
+            fail(
+                each,
+                "`await` in a kernel: it is traced once and awaits nothing; await before the launch",
+            )
 
 
 def _own_nodes(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The nodes of a function that are not those of a function inside."""
-    from gizml_tile.frontend.scopes import parts
-
     found = [node]
     for part in parts(node):
         if not isinstance(part, cst.FunctionDef | cst.Lambda | cst.ClassDef):
@@ -131,14 +201,16 @@ def _own_nodes(node: cst.CSTNode) -> list[cst.CSTNode]:
 
 def _hides_tile(table: NameTable, node: Function, resolver: Resolver) -> bool:
     """Whether ``tile`` means something of the person's anywhere in a function."""
-    if "tile" in table.of(node).bound or any("tile" in table.of(each).bound for each, _ in table.of(node).captured):
+    if "tile" in table.of(node).bound or any(
+        "tile" in table.of(each).bound for each, _ in table.of(node).captured
+    ):
         return True
     return resolver.is_known("tile") and not resolver.is_tile_module("tile")
 
 
-def _rewritten(rewriter: Statements, node: Function) -> cst.FunctionDef:
+def _rewritten(rewriter: Rewriter, node: Function) -> cst.FunctionDef:
     if isinstance(node, cst.FunctionDef):
-        return rewriter.function(node)
+        return function(rewriter, node)
     new = rewriter.expr(node)
     value = cst.Return(new.body)
     rewriter.origins[value] = node.body
@@ -172,7 +244,7 @@ def _with_import(node: cst.FunctionDef, name: str) -> cst.FunctionDef:
     body = node.body
     assert isinstance(body, cst.IndentedBlock)
     first = 1 if node.get_docstring() is not None else 0
-    lines = [*body.body[:first], import_line(name), *body.body[first:]]
+    lines = [*body.body[:first], _import_line(name), *body.body[first:]]
     return node.with_changes(body=body.with_changes(body=lines))
 
 
@@ -205,3 +277,7 @@ def _place(place: Span, shift: int, filename: str, function: str) -> Place:
     return Place(filename, line + shift, column + 1, end_line + shift, end_column + 1, function)
 
 
+def _import_line(name: str) -> cst.SimpleStatementLine:
+    """``import gizml_tile as NAME``."""
+    alias = cst.ImportAlias(cst.Name("gizml_tile"), asname=cst.AsName(cst.Name(name)))
+    return line(cst.Import([alias]))

@@ -49,9 +49,33 @@ _PARTS: dict[type, tuple[str, ...]] = {
     cst.Param: ("default",),
     cst.Decorator: ("decorator",),
 }
-_SKIPPED = ("__", "whitespace", "lpar", "rpar", "leading_lines", "lines_after", "comma", "semicolon", "equal",
-            "header", "footer", "trailing", "annotation", "returns", "type_parameters", "lbracket", "rbracket",
-            "lbrace", "rbrace", "first_colon", "second_colon", "colon", "as_name", "operator", "prefix")  # fmt: skip
+_SKIPPED = (
+    "__",
+    "whitespace",
+    "lpar",
+    "rpar",
+    "leading_lines",
+    "lines_after",
+    "comma",
+    "semicolon",
+    "equal",
+    "header",
+    "footer",
+    "trailing",
+    "annotation",
+    "returns",
+    "type_parameters",
+    "lbracket",
+    "rbracket",
+    "lbrace",
+    "rbrace",
+    "first_colon",
+    "second_colon",
+    "colon",
+    "as_name",
+    "operator",
+    "prefix",
+)
 
 
 def part_names(kind: type[cst.CSTNode]) -> tuple[str, ...]:
@@ -64,11 +88,29 @@ def part_names(kind: type[cst.CSTNode]) -> tuple[str, ...]:
 
 
 # Nodes that only hold others: the walks pass through them without looking further.
-HOLDERS = frozenset({
-    cst.Arg, cst.Attribute, cst.BinaryOperation, cst.Call, cst.Comparison, cst.ComparisonTarget, cst.Element,
-    cst.Expr, cst.Float, cst.IndentedBlock, cst.Index, cst.Integer, cst.List, cst.SimpleStatementLine,
-    cst.SimpleString, cst.Subscript, cst.SubscriptElement, cst.Tuple, cst.UnaryOperation,
-})  # fmt: skip
+HOLDERS = frozenset(
+    {
+        cst.Arg,
+        cst.Attribute,
+        cst.BinaryOperation,
+        cst.Call,
+        cst.Comparison,
+        cst.ComparisonTarget,
+        cst.Element,
+        cst.Expr,
+        cst.Float,
+        cst.IndentedBlock,
+        cst.Index,
+        cst.Integer,
+        cst.List,
+        cst.SimpleStatementLine,
+        cst.SimpleString,
+        cst.Subscript,
+        cst.SubscriptElement,
+        cst.Tuple,
+        cst.UnaryOperation,
+    }
+)
 
 
 def parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -79,9 +79,9 @@ def capture(function: FunctionType, depth: int = 0) -> Source:
     found = find(lines, code, imported)
     if found is None:
         raise TileError(
-            f"the source of {_name(code)} is not what {code.co_filename} holds at line {code.co_firstlineno}: "
-            "the file has changed since it was loaded; load it again, or write the program with "
-            "tile.run(grid, body)",
+            f"the source of {_name(code)} is not what {code.co_filename} holds at line "
+            f"{code.co_firstlineno}: the file has changed since it was loaded; load it again, or "
+            "write the program with tile.run(grid, body)",
             _place(code),
         )
     line, original, padded = found
@@ -96,7 +96,9 @@ def _place(code: CodeType) -> Place:
     return Place(code.co_filename, code.co_firstlineno, function=code.co_qualname)
 
 
-def _definition(lines: list[str], code: CodeType, imported: tuple[str, ...]) -> tuple[int, str, str] | None:
+def _definition(
+    lines: list[str], code: CodeType, imported: tuple[str, ...]
+) -> tuple[int, str, str] | None:
     first = code.co_firstlineno
     if first > len(lines):
         return None
@@ -120,7 +122,9 @@ def _definition(lines: list[str], code: CodeType, imported: tuple[str, ...]) -> 
     return first, textwrap.dedent(block), padded
 
 
-def _lambda(lines: list[str], code: CodeType, imported: tuple[str, ...]) -> tuple[int, str, str] | None:
+def _lambda(
+    lines: list[str], code: CodeType, imported: tuple[str, ...]
+) -> tuple[int, str, str] | None:
     text = "".join(lines)
     try:
         tree = ast.parse(text)
@@ -137,7 +141,7 @@ def _lambda(lines: list[str], code: CodeType, imported: tuple[str, ...]) -> tupl
             continue
         body = node.body
         ends = (body.end_lineno, body.end_col_offset)
-        if not (body.lineno, body.col_offset) <= start <= ends:  # type: ignore[operator]
+        if not (body.lineno, body.col_offset) <= start <= ends:
             continue
         if same_code(function_code(node, code, imported=imported), code, frozenset()):
             original = ast.get_source_segment(text, node)

@@ -3,20 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import libcst as cst
 
 _SIGNS: dict[type, str] = {
-    cst.Add: "+", cst.Subtract: "-", cst.Multiply: "*", cst.Divide: "/", cst.FloorDivide: "//", cst.Modulo: "%",
-    cst.MatrixMultiply: "@", cst.Power: "**", cst.BitAnd: "&", cst.BitOr: "|", cst.BitXor: "^",
-    cst.LeftShift: "<<", cst.RightShift: ">>",
-    cst.AddAssign: "+", cst.SubtractAssign: "-", cst.MultiplyAssign: "*", cst.DivideAssign: "/",
-    cst.FloorDivideAssign: "//", cst.ModuloAssign: "%", cst.MatrixMultiplyAssign: "@", cst.PowerAssign: "**",
-    cst.BitAndAssign: "&", cst.BitOrAssign: "|", cst.BitXorAssign: "^", cst.LeftShiftAssign: "<<",
+    cst.Add: "+",
+    cst.Subtract: "-",
+    cst.Multiply: "*",
+    cst.Divide: "/",
+    cst.FloorDivide: "//",
+    cst.Modulo: "%",
+    cst.MatrixMultiply: "@",
+    cst.Power: "**",
+    cst.BitAnd: "&",
+    cst.BitOr: "|",
+    cst.BitXor: "^",
+    cst.LeftShift: "<<",
+    cst.RightShift: ">>",
+    cst.AddAssign: "+",
+    cst.SubtractAssign: "-",
+    cst.MultiplyAssign: "*",
+    cst.DivideAssign: "/",
+    cst.FloorDivideAssign: "//",
+    cst.ModuloAssign: "%",
+    cst.MatrixMultiplyAssign: "@",
+    cst.PowerAssign: "**",
+    cst.BitAndAssign: "&",
+    cst.BitOrAssign: "|",
+    cst.BitXorAssign: "^",
+    cst.LeftShiftAssign: "<<",
     cst.RightShiftAssign: ">>",
-    cst.LessThan: "<", cst.LessThanEqual: "<=", cst.GreaterThan: ">", cst.GreaterThanEqual: ">=",
-    cst.Equal: "==", cst.NotEqual: "!=", cst.Is: "is", cst.IsNot: "is not", cst.In: "in", cst.NotIn: "not in",
-}  # fmt: skip
+    cst.LessThan: "<",
+    cst.LessThanEqual: "<=",
+    cst.GreaterThan: ">",
+    cst.GreaterThanEqual: ">=",
+    cst.Equal: "==",
+    cst.NotEqual: "!=",
+    cst.Is: "is",
+    cst.IsNot: "is not",
+    cst.In: "in",
+    cst.NotIn: "not in",
+}
+
+
+# ``=`` without spaces, as in keyword arguments.
+EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
 
 def sign(operator: cst.CSTNode) -> str:
@@ -43,12 +75,26 @@ def chain_of(node: cst.BaseExpression) -> tuple[str, ...] | None:
 def is_plain(node: cst.BaseExpression) -> bool:
     """Whether evaluating an expression once more, or later, makes no difference: a name or a constant."""
     if isinstance(node, cst.UnaryOperation):
-        return isinstance(node.expression, cst.Integer | cst.Float) and isinstance(node.operator, cst.Minus)
+        return isinstance(node.expression, cst.Integer | cst.Float) and isinstance(
+            node.operator, cst.Minus
+        )
     return isinstance(node, cst.Name | cst.Integer | cst.Float | cst.SimpleString)
 
 
-_PRIMARY = (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.List, cst.Dict, cst.Set, cst.ListComp,
-            cst.DictComp, cst.SetComp, cst.SimpleString, cst.FormattedString)  # fmt: skip
+_PRIMARY = (
+    cst.Name,
+    cst.Attribute,
+    cst.Subscript,
+    cst.Call,
+    cst.List,
+    cst.Dict,
+    cst.Set,
+    cst.ListComp,
+    cst.DictComp,
+    cst.SetComp,
+    cst.SimpleString,
+    cst.FormattedString,
+)
 
 
 def parenthesized(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -85,6 +131,24 @@ def tuple_of(names: Sequence[str]) -> cst.Tuple:
     return cst.Tuple([cst.Element(cst.Name(name)) for name in names], lpar=[], rpar=[])
 
 
+def names_value(names: Sequence[str], *, in_parentheses: bool = False) -> cst.BaseExpression:
+    """``a``, or ``a, b``."""
+    if len(names) == 1:
+        return cst.Name(names[0])
+    values = tuple_of(names)
+    return parenthesized(values) if in_parentheses else values
+
+
+def own_lines(statements: Sequence[Any]) -> list[Any]:
+    """Statements each on a line of its own."""
+    return [line(each) if isinstance(each, cst.BaseSmallStatement) else each for each in statements]
+
+
+def is_negative_number(node: cst.BaseExpression) -> bool:
+    """Whether an expression is a number with a minus sign."""
+    return isinstance(node, cst.UnaryOperation) and is_plain(node)
+
+
 def list_of(values: Sequence[cst.BaseExpression]) -> cst.List:
     """``[a, b]``."""
     return cst.List([cst.Element(value) for value in values])
@@ -99,5 +163,7 @@ def assign(names: Sequence[str], value: cst.BaseExpression) -> cst.SimpleStateme
     """``a, b = value``; ``value`` alone where there are no names."""
     if not names:
         return line(cst.Expr(value))
-    target: cst.BaseAssignTargetExpression = cst.Name(names[0]) if len(names) == 1 else tuple_of(names)
+    target: cst.BaseAssignTargetExpression = (
+        cst.Name(names[0]) if len(names) == 1 else tuple_of(names)
+    )
     return line(cst.Assign([cst.AssignTarget(target)], value))

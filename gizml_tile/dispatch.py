@@ -37,7 +37,9 @@ def program() -> Program:
     """The program being traced. Raises TileError outside a kernel."""
     found = current()
     if found is None:
-        fail("this runs only while a kernel is traced; call it from a kernel or from the body of tile.run")
+        fail(
+            "this runs only while a kernel is traced; call it from a kernel or from the body of tile.run"
+        )
     return found
 
 
@@ -87,7 +89,7 @@ def chain(first: Any, sign: str, second: Any, *rest: Any) -> Any:
             return result
         right = later()
         part = _COMPARE[sign](left, right)
-        result = result.and_(part) if isinstance(result, Value) else part
+        result = result.and_(part) if isinstance(result, Tile) else part
         left = right
     return result
 
@@ -144,7 +146,9 @@ def abs(value: Any) -> Any:
     return builtins.abs(value)
 
 
-def cond(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any] | None = None) -> Any:
+def cond(
+    condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any] | None = None
+) -> Any:
     """``if condition:`` as functions of its arms: a branch of the program, or Python's on a host value."""
     if isinstance(condition, Index):
         fail(advice.IF_INDEX)
@@ -208,7 +212,7 @@ def store(value: Any, target: Any, key: Any) -> None:
     """``target[key] = value`` in a loop or branch of the program, where only an output takes it."""
     if not isinstance(target, Out | In | Value):
         fail(advice.inside("storing an item", "loop"))
-    target[key] = value
+    operator.setitem(target, key, value)  # type: ignore[call-overload]
 
 
 def helper(function: Any) -> Any:
@@ -231,7 +235,9 @@ def _is_straight(code: CodeType) -> bool:
     """Whether code has no branch or loop, so that it means the same on tiles without being rewritten."""
     import dis
 
-    return not any("JUMP" in each.opname or each.opname == "FOR_ITER" for each in dis.get_instructions(code))
+    return not any(
+        "JUMP" in each.opname or each.opname == "FOR_ITER" for each in dis.get_instructions(code)
+    )
 
 
 def _unknown(function: FunctionType, error: TileError) -> Callable[..., object]:

@@ -73,7 +73,8 @@ def preview_function(function, **cells):
 def same_ir(function, *arguments, **constants):
     """The tile IR of a kernel, which its preview traces to as well."""
     found = ir(rewritten(function), *arguments, **constants)
-    cells = dict(zip(function.__code__.co_freevars, (c.cell_contents for c in function.__closure__ or ())))
+    contents = [cell.cell_contents for cell in function.__closure__ or ()]
+    cells = dict(zip(function.__code__.co_freevars, contents, strict=True))
     defaults = function.__kwdefaults__ or {}
     assert ir(preview_function(function, **cells), *arguments, **{**defaults, **constants}) == found
     return found

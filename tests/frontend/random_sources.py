@@ -96,7 +96,7 @@ class Writer:
             f"helper({self.pick_tile()}, {b})",
             f"helper({self.pick_tile()}, {self.pick_tile()}, FLAG and SIZE > {pick([2, 4])})",
             f"(lambda t: t + {a})({self.pick_tile()})",
-            f"sum([t + k for k, t in enumerate([{self.pick_tile()}, {self.pick_tile()}])], {self.pick_tile()})",
+            f"sum([t + k for k, t in enumerate([{self.pick_tile()}, b])], {self.pick_tile()})",
             f"{self.pick_tile()} + {self.index(1)}",
         ]
         choices += [f"{name}({self.pick_tile()})" for name in self.functions] * 3
@@ -125,12 +125,25 @@ class Writer:
         if depth > 1 or self.random.random() < 0.5:
             return pick([*self.indices, "0", "1", "2", "3"])
         a, b = self.index(depth + 1), self.index(depth + 1)
-        return pick([f"{a} + {b}", f"{a} - ({b})", f"({a}) % 3", f"({a}) // 2", f"max({a}, {b})", f"min({a}, 4)"])
+        return pick(
+            [
+                f"{a} + {b}",
+                f"{a} - ({b})",
+                f"({a}) % 3",
+                f"({a}) // 2",
+                f"max({a}, {b})",
+                f"min({a}, 4)",
+            ]
+        )
 
     def condition(self):
         sign = self.random.choice(["<", "<=", ">", ">=", "==", "!="])
-        index = self.random.choice(["i", "j"] + [n for n in self.indices if n not in ("i", "j", "n")])
-        return self.random.choice([f"{index} {sign} {self.index(1)}", f"0 <= {index} < 2", f"n {sign} 2"])
+        index = self.random.choice(
+            ["i", "j"] + [n for n in self.indices if n not in ("i", "j", "n")]
+        )
+        return self.random.choice(
+            [f"{index} {sign} {self.index(1)}", f"0 <= {index} < 2", f"n {sign} 2"]
+        )
 
     # Statements
 
@@ -195,7 +208,17 @@ class Writer:
         self.count += 1
         name = self.random.choice([f"k{self.count}", f"k{self.count}", "j"])
         bounds = self.random.choice(
-            ["3", "n", "j", "1, 4", "4, 0, -1", f"({self.index(1)}) % 4", "2, 2", "n, -1, -2", "0, n + 2, j % 2 + 1"]
+            [
+                "3",
+                "n",
+                "j",
+                "1, 4",
+                "4, 0, -1",
+                f"({self.index(1)}) % 4",
+                "2, 2",
+                "n, -1, -2",
+                "0, n + 2, j % 2 + 1",
+            ]
         )
         self.line(depth, f"for {name} in range({bounds}):")
         if name not in self.indices:

@@ -69,7 +69,11 @@ def place(lines):
 @pytest.mark.parametrize(("body", "message"), programs())
 def test_wrong_program(body, message):
     marked = "«" in body
-    lines = [*HEAD.strip("\n").splitlines(), *("    " + line for line in body.splitlines()), "    C[7, 7] = a"]
+    lines = [
+        *HEAD.strip("\n").splitlines(),
+        *("    " + line for line in body.splitlines()),
+        "    C[7, 7] = a",
+    ]
     clean, start, end = place(lines)
     names = {
         "box": SimpleNamespace(value=1),
@@ -100,7 +104,12 @@ def test_there_are_enough_programs():
 @pytest.mark.parametrize(
     ("source", "message", "line", "column"),
     [
-        ("async def kernel(p, x):\n    pass\n", "`async` on a kernel: it is traced once and awaits nothing", 1, 1),
+        (
+            "async def kernel(p, x):\n    pass\n",
+            "`async` on a kernel: it is traced once and awaits nothing",
+            1,
+            1,
+        ),
         (
             "def kernel(p, x):\n    async def f():\n        pass\n    async with x:\n        pass\n",
             None,

@@ -74,7 +74,9 @@ def test_a_chain_on_host_values_stops_at_the_first_false_part():
         return value
 
     function = written(
-        "def kernel(p, n):\n    keep(note(3) < note(2) < note(1))\n", note=note, keep=lambda value: calls.append(value)
+        "def kernel(p, n):\n    keep(note(3) < note(2) < note(1))\n",
+        note=note,
+        keep=lambda value: calls.append(value),
     )
     ir(rewritten(function), 1)
     assert calls == [3, 2, False]
@@ -170,7 +172,12 @@ def test_a_name_assigned_in_a_branch_keeps_its_value_otherwise():
 
 def test_a_loop_without_turns_keeps_the_values():
     assert result("for k in range(3, 3):\n    out = out * 2") == [1, 2, 3, 4]
-    assert result("k = 7\nfor k in range(i, i):\n    out = out * 2\nout = out + k") == [8, 9, 10, 11]
+    assert result("k = 7\nfor k in range(i, i):\n    out = out * 2\nout = out + k") == [
+        8,
+        9,
+        10,
+        11,
+    ]
 
 
 def test_negative_steps_run_as_python_runs_them():
@@ -224,7 +231,12 @@ def test_assigning_the_loop_variable_in_the_body():
 
 
 def test_else_of_a_loop_runs():
-    assert result("for k in range(2):\n    out = out + 1\nelse:\n    out = out * 2") == [6, 8, 10, 12]
+    assert result("for k in range(2):\n    out = out + 1\nelse:\n    out = out * 2") == [
+        6,
+        8,
+        10,
+        12,
+    ]
 
 
 def test_values_swapped_by_turns():
@@ -472,7 +484,11 @@ def sizes(n):
 def test_undecorated_helpers_are_rewritten():
     names = {"helper_total": helper_total, "helper_relu": helper_relu}
     assert result("out = helper_total(out - 2, 2)", **names) == [-1, 0, 3, 6]
-    assert helper_relu.__code__.co_filename == __file__ and helper_relu(3) == 3 and helper_relu(-1) == 0
+    assert (
+        helper_relu.__code__.co_filename == __file__
+        and helper_relu(3) == 3
+        and helper_relu(-1) == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -554,10 +570,15 @@ def test_a_recursive_helper():
 
 def test_a_helper_without_source_is_an_error_only_where_it_needs_rewriting():
     names = {}
-    exec("def straight(x):\n    return x + 1\ndef branches(x):\n    return x if x > 0 else 0\n", names)
+    exec(
+        "def straight(x):\n    return x + 1\ndef branches(x):\n    return x if x > 0 else 0\n",
+        names,
+    )
     assert result("out = straight(out)", straight=names["straight"]) == [2, 3, 4, 5]
     assert result("out = out + branches(2)", branches=names["branches"]) == [3, 4, 5, 6]
-    with pytest.raises(tile.TileError, match="branches holds loops or branches and its source cannot be found"):
+    with pytest.raises(
+        tile.TileError, match="branches holds loops or branches and its source cannot be found"
+    ):
         result("out = branches(out)", branches=names["branches"])
 
 
@@ -568,7 +589,9 @@ def test_globals_and_closures_are_read_anew():
     def make(scale):
         @tile.kernel(grid=1)
         def scaled(p, x, y):
-            p.write(y, [4])[0] = p.read(x, [4])[0] * scale + OFFSET if OFFSET else p.read(x, [4])[0] * scale
+            p.write(y, [4])[0] = (
+                p.read(x, [4])[0] * scale + OFFSET if OFFSET else p.read(x, [4])[0] * scale
+            )
 
         def change(value):
             nonlocal scale
@@ -677,8 +700,9 @@ def test_a_lambda_kernel():
 
 
 def test_two_lambdas_on_a_line():
-    a, b = lambda p, x, y: p.write(y, [4]).put(-p.read(x, [4])[0], [0]), lambda p, x, y: p.write(y, [4]).put(
-        abs(p.read(x, [4])[0]), [0]
+    a, b = (
+        lambda p, x, y: p.write(y, [4]).put(-p.read(x, [4])[0], [0]),
+        lambda p, x, y: p.write(y, [4]).put(abs(p.read(x, [4])[0]), [0]),
     )
     assert ".neg()" in explicit(a) and ".abs()" in explicit(b)
 
@@ -694,7 +718,10 @@ def test_a_kernel_defined_by_exec():
 
 
 def test_a_kernel_in_a_repl_with_source():
-    text = "import gizml_tile as tile\n@tile.kernel(grid=1)\ndef kernel(p, x, y):\n    p.write(y, [4])[0] = abs(p.read(x, [4])[0])\n"
+    text = (
+        "import gizml_tile as tile\n@tile.kernel(grid=1)\n"
+        "def kernel(p, x, y):\n    p.write(y, [4])[0] = abs(p.read(x, [4])[0])\n"
+    )
     filename = "<python-input-0>"
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     names = {"__name__": "__main__"}
@@ -705,12 +732,16 @@ def test_a_kernel_in_a_repl_with_source():
 
 def test_a_repl_without_source_names_run():
     program = (
-        "import gizml_tile as tile\n@tile.kernel(grid=1)\ndef kernel(p, x):\n    p.write(x, [4])[0] = 1\n\n"
+        "import gizml_tile as tile\n@tile.kernel(grid=1)\ndef kernel(p, x):\n"
+        "    p.write(x, [4])[0] = 1\n\n"
     )
     done = subprocess.run(
         [sys.executable, "-i", "-q"], input=program, capture_output=True, text=True, timeout=60
     )
-    assert "the source of kernel cannot be found" in done.stderr and "tile.run(grid, body)" in done.stderr
+    assert (
+        "the source of kernel cannot be found" in done.stderr
+        and "tile.run(grid, body)" in done.stderr
+    )
 
 
 def test_a_file_edited_after_import(tmp_path):
@@ -813,7 +844,9 @@ def test_tracebacks_point_at_the_persons_expression():
     function = written(source, boom=boom, filename="<places>")
     with pytest.raises(ZeroDivisionError) as caught:
         ir(rewritten(function), tensor("x", 1), tensor("y", 1), True)
-    frames = [frame for frame in _frames(caught.tb) if frame.tb_frame.f_code.co_filename == "<places>"]
+    frames = [
+        frame for frame in _frames(caught.tb) if frame.tb_frame.f_code.co_filename == "<places>"
+    ]
     lines = [frame.tb_lineno for frame in frames]
     assert lines == [4, 5, 5]
     names = [frame.tb_frame.f_code.co_name for frame in frames]
@@ -860,6 +893,8 @@ def test_columns_count_characters_beyond_ascii():
 
 
 def test_same_ir_with_scalars():
-    function = written("def kernel(p, x, y, n):\n    p.write(y, [4])[0] = p.read(x, [4])[n % 2] * (n < 3)\n")
+    function = written(
+        "def kernel(p, x, y, n):\n    p.write(y, [4])[0] = p.read(x, [4])[n % 2] * (n < 3)\n"
+    )
     with pytest.raises(tile.TileError, match="mul does not take masks"):
         same_ir(function, tensor("x", 1), tensor("y", 1), scalar("n"))
