@@ -154,8 +154,10 @@ def _cache(options: argparse.Namespace) -> None:
     if options.action == "limit":
         if options.bytes is None:
             raise _Misuse("cache limit needs a size, such as 64M")
-        os.environ[disk_cache.LIMIT_VARIABLE] = options.bytes
-        print(f"removed {disk_cache.trim(disk_cache.limit())} entries")
+        limit = disk_cache.bytes_of(options.bytes)
+        if limit is None:
+            raise _Misuse(f"{options.bytes} is not a number of bytes, such as 64M")
+        print(f"removed {disk_cache.trim(limit)} entries")
         return
     folder = disk_cache.folder()
     if folder is None:

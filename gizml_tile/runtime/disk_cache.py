@@ -126,16 +126,22 @@ def size() -> int:
 
 def limit() -> int:
     """Bytes that entries may take: what GIZML_TILE_CACHE_LIMIT says, such as 64M, or 256 MiB."""
-    text = os.environ.get(LIMIT_VARIABLE, "").strip().upper()
+    text = os.environ.get(LIMIT_VARIABLE, "").strip()
     if not text:
         return _DEFAULT_LIMIT
-    unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1], 0)
-    number = text[:-1] if unit else text
-    if not number.isdecimal():
+    found = bytes_of(text)
+    if found is None:
         raise TileError(
             f"{LIMIT_VARIABLE}={text} is not a number of bytes, such as 64M or 1G", here()
         )
-    return int(number) * (unit or 1)
+    return found
+
+
+def bytes_of(text: str) -> int | None:
+    """A number of bytes written as ``1000``, ``64K``, ``64M`` or ``1G``; None for anything else."""
+    unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 0)
+    number = text[:-1] if unit else text
+    return int(number) * (unit or 1) if number.isdecimal() else None
 
 
 def trim(limit_bytes: int) -> int:

@@ -107,7 +107,7 @@ def test_limits(monkeypatch, text, value):
 
 def test_a_wrong_limit_is_an_error(monkeypatch):
     monkeypatch.setenv("GIZML_TILE_CACHE_LIMIT", "lots")
-    with pytest.raises(TileError, match="GIZML_TILE_CACHE_LIMIT=LOTS is not a number of bytes"):
+    with pytest.raises(TileError, match="GIZML_TILE_CACHE_LIMIT=lots is not a number of bytes"):
         limit()
 
 

@@ -1,0 +1,216 @@
+"""The command line, run as a person runs it."""
+
+import io
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gizml_tile as tile
+from gizml_tile import cli
+from gizml_tile.runtime import disk_cache
+
+TEXT = '''\
+"""Two kernels and a helper."""
+
+import gizml_tile as tile
+
+
+@tile.function
+def negated(x):
+    return -x if x < 0 else x
+
+
+@tile.kernel(grid=lambda out, BM, **_: tile.cdiv(out.shape[0], BM))
+def scale(p, x, out, factor, *, BM=8, mode="plain"):
+    # Kept.
+    p.write(out, [BM])[p.id(0)] = negated(p.read(x, [BM])[p.id(0)]) * factor
+
+
+class Layer:
+    @tile.kernel
+    def copy(p, x, out):
+        p.write(out, [8])[p.id(0)] = p.read(x, [8])[p.id(0)]
+
+
+if __name__ == "__main__":
+    raise SystemExit("this is not run")
+'''
+
+ARGUMENTS = ["-a", "x=f16[100]", "-a", "out=f32[100]", "-a", "factor=0.5"]
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    path = tmp_path / "kernels_of_a_person.py"
+    path.write_text(TEXT)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield path.name
+    sys.modules.pop("kernels_of_a_person", None)
+
+
+@pytest.fixture
+def command(capsys):
+    """Runs the command; its exit code, and what it printed."""
+
+    def run(*arguments):
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            code = stop.code
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_preview_of_a_file_shows_every_kernel(file, command):
+    code, out, err = command("preview", file)
+    assert (code, err) == (0, "")
+    assert [line for line in out.splitlines() if line.startswith("def ")] == [
+        "def negated(x):",
+        'def scale(p, x, out, factor, *, BM=8, mode="plain"):',
+        "def copy(p, x, out):",
+    ]
+    assert "    # Kept.\n" in out
+    assert "\x1b" not in out
+
+
+def test_preview_of_one_kernel_is_a_program(file, command):
+    code, out, _ = command("preview", f"{file}:Layer.copy")
+    assert code == 0
+    names = {"tile": tile}
+    exec(out, names)
+    x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    tile.run(1, lambda p: names["copy"](p, x, y))
+    assert np.array_equal(x, y)
+
+
+def test_preview_as_a_difference(file, command):
+    code, out, _ = command("preview", "--diff", f"{file}:negated")
+    assert code == 0
+    assert "-    return -x if x < 0 else x\n" in out
+    assert out.startswith("--- written\n+++ rewritten\n")
+
+
+def test_ir(file, command):
+    code, out, _ = command("ir", f"{file}:scale", *ARGUMENTS)
+    assert code == 0
+    assert out.startswith("program scale(x: f16 rank 1, out: f32 rank 1, factor: f32)") or "factor" in out
+    assert " x at 8" in out
+    code, out, _ = command("ir", f"{file}:scale", *ARGUMENTS, "-c", "BM=64", "-c", "mode=other")
+    assert " x at 64" in out
+
+
+def test_source_and_explain_and_strides(file, command):
+    code, out, _ = command("source", f"{file}:scale", *ARGUMENTS)
+    assert code == 0 and "define" in out
+    strided = ["-a", "x=f16[100]:2", *ARGUMENTS[2:]]
+    assert command("source", f"{file}:scale", *strided)[1] != out
+    code, out, _ = command("explain", f"{file}:scale", *ARGUMENTS)
+    assert code == 0 and out.strip()
+
+
+def test_check(file, command):
+    code, out, _ = command("check", f"{file}:scale", *ARGUMENTS)
+    assert (code, out) == (0, "scale: no errors, 0 warnings\n")
+    code, out, _ = command("check", f"{file}:Layer.copy", "-a", "x=i8[9]", "-a", "out=i8[9]", "-g", "2")
+    assert (code, out) == (0, "copy: no errors, 0 warnings\n")
+
+
+MISTAKES = [
+    (["ir", "{file}:scale"], 1, "scale() needs the argument 'x'"),
+    (["ir", "{file}:scale", *ARGUMENTS, "-c", "BM=3"], 1, "3 is not a power of two"),
+    (["ir", "{file}:Layer.copy", "-a", "x=f32[8]", "-a", "out=f32[8]"], 1, "copy has no grid"),
+    (["ir", "{file}:scale", *ARGUMENTS, "-k", "cuda"], 1, "kind 'cuda' is not built yet"),
+    (["ir", "{file}:scale", *ARGUMENTS, "--arch", "sm_90a"], 1, "arch 'sm_90a' is not known for the CPU"),
+    (["ir", "{file}", *ARGUMENTS], 2, "say which kernel, {file}:NAME; its kernels are: scale, Layer.copy"),
+    (["ir", "{file}:negated"], 2, "negated is a helper of kernels; name a kernel that calls it"),
+    (["ir", "{file}:other"], 2, "{file} has no kernel other; its kernels are: negated, scale, Layer.copy"),
+    (["preview", "{file}:Layer.other"], 2, "{file} has no kernel Layer.other"),
+    (["preview", "absent.py"], 2, "there is no file absent.py"),
+    (["preview", "absent.py:scale"], 2, "there is no file absent.py"),
+    (["ir", "{file}:scale", "-a", "x"], 2, "x: write NAME=VALUE, such as x=f32[1024]"),
+    (["ir", "{file}:scale", "-a", "x=f99[4]"], 2, "x=f99[4]: no type 'f99'"),
+    (["ir", "{file}:scale", "-c", "BM"], 2, "BM: write NAME=VALUE, such as BM=64"),
+    (["ir", "{file}:scale", "-g", "x"], 2, "x: a grid is 1 to 3 integers, such as 8,4"),
+    (["cache", "limit"], 2, "cache limit needs a size, such as 64M"),
+    (["cache", "clear", "64M"], 2, "cache clear takes no size; see cache limit"),
+    (["cache", "limit", "much"], 2, "much is not a number of bytes, such as 64M"),
+    (["unknown"], 2, "invalid choice: 'unknown'"),
+    ([], 2, "the following arguments are required: COMMAND"),
+]
+
+
+@pytest.mark.parametrize("arguments, code, message", MISTAKES)
+def test_mistakes(file, command, arguments, code, message):
+    found = command(*(argument.format(file=file) for argument in arguments))
+    assert found[0] == code
+    assert found[1] == ""
+    assert message.format(file=file) in found[2]
+    assert "Traceback" not in found[2]
+
+
+def test_a_file_without_kernels(tmp_path, command, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    empty = tmp_path / "empty_of_kernels.py"
+    empty.write_text("x = 1\n")
+    code, _, err = command("preview", empty)
+    assert code == 2
+    assert "has no kernels: functions under @tile.kernel or @tile.function" in err
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIZML_TILE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_the_cache_is_listed_limited_and_cleared(command, folder):
+    for number in range(3):
+        disk_cache.put(f"key {number}", disk_cache.Entry({}, bytes(1000)))
+    code, out, _ = command("cache")
+    lines = out.splitlines()
+    assert code == 0 and len(lines) == 4
+    assert all(re.fullmatch(r" *\d+  [0-9a-f]{64}\.kernel", line) for line in lines[:3])
+    total = sum(int(line.split()[0]) for line in lines[:3])
+    assert lines[3] == f"3 entries, {total} of {disk_cache.limit()} bytes, in {folder}"
+    assert command("cache", "size")[1].splitlines() == lines[3:]
+    assert command("cache", "limit", "2K")[1] == "removed 2 entries\n"
+    assert command("cache", "clear")[1] == f"removed 1 entries from {folder}\n"
+    assert not list(folder.glob("*.kernel"))
+
+
+def test_the_cache_is_off(command):
+    assert command("cache")[1] == "the cache is turned off by GIZML_TILE_CACHE\n"
+
+
+def test_colour_on_a_terminal_only(file, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    assert cli.main(["preview", f"{file}:scale"]) == 0
+    assert "\x1b[" in terminal.getvalue()
+    plain = re.sub(r"\x1b\[[\d;]*m", "", terminal.getvalue())
+    assert "# Kept." in plain
+
+
+def test_the_installed_command(file):
+    command = os.path.join(os.path.dirname(sys.executable), "gizml-tile")
+    result = subprocess.run([command, "preview", f"{file}:negated"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("def negated(x):")
+    piped = subprocess.run(
+        f"{command} preview {file} | head -n 1", shell=True, capture_output=True, text=True
+    )
+    assert piped.stdout == "def negated(x):\n"
+    assert piped.stderr == ""
