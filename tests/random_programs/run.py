@@ -1,14 +1,17 @@
 """Run many random programs: ``python tests/random_programs/run.py --count 10000 [--start 0]``.
 
 Prints how many agreed with NumPy and how much of what they stored was known to the bit; for each that did
-not, a small script that shows it.
+not, a small script that shows it. Programs run in child processes, so that one that crashes is found too.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
 import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -23,28 +26,72 @@ from execute import (
     on_device_decorated,
 )
 from generate import generate
+from programs import Program
 from render import reproduction
 from shrink import shrink
 
-RUNNERS = {
+RUNNERS: dict[str, Execute] = {
     "device": on_device,
     "decorated": on_device_decorated,
     "interpreter": by_interpreter,
     "simplified": by_simplified_interpreter,
 }
+FORK = multiprocessing.get_context("fork")
+
+
+def outcomes(seeds: range, execute: Execute) -> Iterator[tuple[int, Outcome]]:
+    """The outcome of each seed; a child that dies is replaced and its seed has crashed."""
+    position = seeds.start
+    while position < seeds.stop:
+        here, there = FORK.Pipe(duplex=False)
+        child = FORK.Process(target=_work, args=(range(position, seeds.stop), execute, there), daemon=True)
+        child.start()
+        there.close()
+        try:
+            while position < seeds.stop:
+                yield position, here.recv()
+                position += 1
+        except EOFError:
+            child.join()
+            yield position, Outcome(f"the process ended with {child.exitcode}", "crash")
+            position += 1
+        child.join()
+
+
+def _work(seeds: range, execute: Execute, there: Connection) -> None:
+    for seed in seeds:
+        there.send(check(generate(seed), execute))
+
+
+def checked_apart(program: Program, execute: Execute) -> Outcome:
+    """The outcome of one program in a process of its own."""
+    here, there = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=_work_one, args=(program, execute, there))
+    child.start()
+    there.close()
+    try:
+        return here.recv()
+    except EOFError:
+        return Outcome("the process ended", "crash")
+    finally:
+        child.join()
+
+
+def _work_one(program: Program, execute: Execute, there: Connection) -> None:
+    try:
+        there.send(check(program, execute))
+    except Exception as error:  # simplified until it means nothing
+        there.send(Outcome(str(error), "meaningless"))
 
 
 def report(seed: int, outcome: Outcome, execute: Execute) -> str:
     """What went wrong, with the smallest program found that goes wrong in the same way."""
 
-    def fails(candidate):
-        try:
-            return check(candidate, execute).kind == outcome.kind
-        except Exception:  # simplified until it means nothing
-            return False
+    def fails(candidate: Program) -> bool:
+        return checked_apart(candidate, execute).kind == outcome.kind
 
     smaller = shrink(generate(seed), fails)
-    smallest = check(smaller, execute).problem
+    smallest = checked_apart(smaller, execute).problem
     return f"seed {seed}: {outcome.problem}\nthe smallest: {smallest}\n{reproduction(smaller)}\n"
 
 
@@ -59,8 +106,7 @@ def main() -> None:
     stored = exact = unknown = done = 0
     failures = []
     begin = time.perf_counter()
-    for seed in range(options.start, options.start + options.count):
-        outcome = check(generate(seed), execute)
+    for seed, outcome in outcomes(range(options.start, options.start + options.count), execute):
         done += 1
         stored, exact, unknown = stored + outcome.stored, exact + outcome.exact, unknown + outcome.unknown
         if outcome.problem:
@@ -68,7 +114,7 @@ def main() -> None:
             print(report(seed, outcome, execute), flush=True)
             if len(failures) >= options.stop_after:
                 break
-        if done % 1000 == 0:
+        if done % 500 == 0:
             print(f"{done} programs, {time.perf_counter() - begin:.0f} s", flush=True)
     print(
         f"{done} programs, {len(failures)} failed {failures}, {time.perf_counter() - begin:.0f} s; of "
