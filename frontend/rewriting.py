@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any, Literal, NoReturn
@@ -101,6 +102,7 @@ class _Draft:
 
 _DRAFTS: dict[tuple[CodeType, str, str, bool], list[_Draft]] = {}
 _LIMIT = 1024
+_LOCK = threading.Lock()
 
 
 def rewrite(source: Source, kind: What) -> Rewritten:
@@ -114,9 +116,10 @@ def rewrite(source: Source, kind: What) -> Rewritten:
     draft = next((each for each in drafts if resolver.still_holds(each.answers)), None)
     if draft is None:
         draft = _draft(source, kind, resolver)
-        if len(_DRAFTS) >= _LIMIT:
-            _DRAFTS.pop(next(iter(_DRAFTS)))
-        _DRAFTS.setdefault(key, []).append(draft)
+        with _LOCK:
+            if len(_DRAFTS) >= _LIMIT:
+                _DRAFTS.pop(next(iter(_DRAFTS)))
+            _DRAFTS.setdefault(key, []).append(draft)
     return Rewritten(draft.text, source.original, _function(function, draft.code))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
 from gizml_tile.errors import TileError, here
-from gizml_tile.frontend import advice, capture, rewrite
+from gizml_tile.frontend import Source, advice, capture, rewrite
 from gizml_tile.frontend.helpers import resolved
 from gizml_tile.index import Index
 from gizml_tile.lifting import describe
@@ -220,14 +221,20 @@ def helper(function: Any) -> Any:
     return resolved(function, _rewritten) if callable(function) else function
 
 
+_sources: dict[tuple[CodeType, str], Source] = {}
+
+
 def _rewritten(function: FunctionType) -> Callable[..., object]:
-    try:
-        source = capture(function, 0)
-    except TileError as error:
-        if _is_straight(function.__code__):
-            return function
-        return _unknown(function, error)
-    return rewrite(source, "helper").function
+    code = function.__code__
+    key = (code, code.co_filename)
+    source = _sources.get(key)
+    if source is None or source.is_rewritten:
+        try:
+            source = capture(function, 0)
+        except TileError as error:
+            return function if _is_straight(code) else _unknown(function, error)
+        _sources[key] = source
+    return rewrite(replace(source, function=function), "helper").function
 
 
 @lru_cache(maxsize=4096)
