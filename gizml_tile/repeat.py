@@ -74,9 +74,7 @@ def key_of(grid: GridSpec | None, named: Mapping[str, object]) -> Hashable:
     return key
 
 
-def repeat_of(
-    launched: Launched, args: tuple[Any, ...], spec: GridSpec | None
-) -> Repeat | None:
+def repeat_of(launched: Launched, args: tuple[Any, ...], spec: GridSpec | None) -> Repeat | None:
     """A callable that makes a launch again with arguments of the same kinds; None where there can be none.
 
     ``args`` are the launch's positional arguments and ``spec`` the grid as it was given.
@@ -166,13 +164,13 @@ def _sizes_only(code: CodeType, arrays: frozenset[str]) -> bool:
     for number, instruction in enumerate(instructions):
         if "FAST" not in instruction.opname:
             continue
-        names = (
-            instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-        )
-        if not guarded.intersection(names):
-            continue
-        following = instructions[number + 1]
-        single = len(names) == 1 and names[0] in arrays
-        if not (single and following.opname == "LOAD_ATTR" and following.argval in _SIZES):
+        argument = instruction.argval
+        # From Python 3.13 on one instruction loads two variables, the second on top.
+        *below, top = argument if isinstance(argument, tuple) else (argument,)
+        if guarded.intersection(below):
+            return False
+        following = instructions[number + 1] if number + 1 < len(instructions) else instruction
+        sizes = following.opname == "LOAD_ATTR" and following.argval in _SIZES
+        if top in guarded and not (top in arrays and sizes):
             return False
     return True

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import types
@@ -164,7 +165,7 @@ print(json.dumps([len(calls), fill.best(np.zeros(8, np.float32)), len(calls)]))
 """
     file = tmp_path / "program.py"
     file.write_text(program)
-    environment = {"GIZML_TILE_CACHE": str(tmp_path / "cache"), "PATH": ""}
+    environment = os.environ | {"GIZML_TILE_CACHE": str(tmp_path / "cache")}
     results = []
     for _ in range(2):
         result = subprocess.run([sys.executable, file], env=environment, capture_output=True, text=True)
