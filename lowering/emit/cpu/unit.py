@@ -195,7 +195,10 @@ def _write_staging(scope: Scope, stages: Sequence[Pack], total: str, threads: st
                 users = function.mul(users, count)
         chunks = chunk_count(function, pack, total_depth(scope, pack))
         units = function.mul(blocks, chunks)
-        wanted = function.mul(units, pack.packing.chunk_bytes)
+        # Every operand starts at a cache line, as vector loads ask for.
+        wanted = function.emit(
+            f"and i64 {function.add(function.mul(units, pack.packing.chunk_bytes), 63)}, -64"
+        )
         worth = function.compare("sge", total, function.mul(users, STAGE_REUSE))
         fits = function.compare("sle", function.add(size, wanted), STAGED_BYTES)
         staged = function.all_of([worth, fits])
