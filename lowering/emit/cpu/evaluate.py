@@ -178,6 +178,8 @@ class Place:
         if node.op == "read":
             return self.parent.lines[node].load(arithmetic, self.column, self.masks)
         if node.op == "transpose":
+            if node.shape[1] == 1:  # a row standing up, one element at a time
+                return ColumnPlace(self.shared, self.row, self.local, self.width).value(node)
             # A column lying on its side.
             inner = ColumnPlace(self.shared, self.column, self.column, self.width)
             return inner.value(node.args[0])

@@ -461,6 +461,8 @@ class _Planner:
         for result in self.results_of(node):
             assert isinstance(result.attr, int)
             self.buffers[result] = terms[result.attr].buffer
+            if is_scalar(result):
+                self.ready.append((self.done[result], result))
         return True
 
     # The end of a region.
