@@ -368,7 +368,7 @@ def _bound(value: object) -> bool:
 
 
 def _builtin(function: FunctionType, name: str) -> object:
-    builtins: Any = function.__builtins__  # type: ignore[attr-defined]
+    builtins: dict[str, object] = getattr(function, "__builtins__", {})
     return builtins.get(name, ABSENT)
 
 

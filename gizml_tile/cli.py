@@ -136,7 +136,7 @@ def _look(options: argparse.Namespace) -> None:
         launched.source(**named)
     for warning in found:
         print(f"{warning.filename}:{warning.lineno}: {warning.message}")
-    print(f"{kernel.__name__}: no errors, {len(found)} warnings")  # type: ignore[attr-defined]
+    print(f"{kernel.__name__}: no errors, {len(found)} warnings")
 
 
 def _parsed(parse: Callable[[str], Any], text: str) -> Any:

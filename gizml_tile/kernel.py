@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from types import MethodType
-from typing import Any, TypeVar, overload
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from gizml_tile import frontend, looking
 from gizml_tile.arguments import ScalarArgument, TensorArgument
@@ -23,6 +23,9 @@ from gizml_tile.specialise import Launched, Request, launch
 from gizml_tile.tracing import active
 from gizml_tile.tune import OPTIONS, Candidate, choose
 
+if TYPE_CHECKING:
+    from gizml_tile.frontend.rewriting import What
+
 _OPTIONS = ("stream", *OPTIONS)
 _NUMBERS = {"int": I64, "float": F32}
 
@@ -34,8 +37,8 @@ class _Written:
     __qualname__: str
     __wrapped__: Callable[..., Any]
 
-    def __init__(self, function: Callable[..., Any], kind: str, depth: int) -> None:
-        self._kind = kind
+    def __init__(self, function: FunctionType, kind: What, depth: int) -> None:
+        self._kind: What = kind
         self._source = frontend.capture(function, depth + 1)
         wrapper: Any = self
         functools.update_wrapper(wrapper, function)
@@ -56,11 +59,22 @@ class _Written:
         return looking.preview(self._rewritten, diff=diff)
 
 
+def _plain(function: object, what: str) -> FunctionType:
+    """The function that is decorated, which of a static method stands behind it."""
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, FunctionType):
+        raise TileError(
+            f"@tile.{what} takes a function written with def or lambda, found {type(function).__name__}",
+            here(),
+        )
+    return function
+
+
 class Function(_Written):
     """A helper that kernels call: rewritten as they are, and traced where it is called."""
 
     def __init__(self, function: Callable[..., Any], depth: int) -> None:
-        super().__init__(getattr(function, "__func__", function), "function", depth + 1)
+        super().__init__(_plain(function, "function"), "function", depth + 1)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Call the helper: in a kernel the rewritten one, elsewhere the function as it was written."""
@@ -83,8 +97,7 @@ class Kernel(_Written):
         measure: bool,
         depth: int,
     ) -> None:
-        # A static method's function stands behind it.
-        plain = getattr(function, "__func__", function)
+        plain = _plain(function, "kernel")
         self._signature = signature_of(plain, here())
         self._configs = (
             None if configs is None else Configurations(configs, self._signature, here())

@@ -131,7 +131,10 @@ def _stored(traces: Traces, request: Request) -> Variant | None:
         tuple(facts["writes"]),
         functools.cache(lambda: _trace(request).program),
         digest,
-        ragged=tuple(Ragged(*each[:3], tuple(map(tuple, each[3]))) for each in facts["ragged"]),
+        ragged=tuple(
+            Ragged(message, filename, line, tuple(map(tuple, ends)))
+            for message, filename, line, ends in facts["ragged"]
+        ),
     )
     traces.keep(request.key, variant)
     return variant

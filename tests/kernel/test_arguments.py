@@ -290,6 +290,11 @@ DECORATIONS = [
         for name in ("kind", "arch", "storage", "stream", "warps", "stages")
     ),
     (
+        lambda: tile.kernel(max),
+        "@tile.kernel takes a function written with def or lambda, found builtin_function_or_method",
+    ),
+    (lambda: tile.function(3), "@tile.function takes a function written with def or lambda, found int"),
+    (
         lambda: tile.kernel(configs=[])(lambda p, x: None),
         "kernel <lambda> has an empty list of configurations; give at least one",
     ),
