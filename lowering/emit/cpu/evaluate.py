@@ -197,7 +197,8 @@ class Place:
         size = function.emit(f"and {bits} {pattern}, {splat('i32', str(0x7FFFFFFF), self.width)}")
         above = function.emit(f"sub {bits} {size}, {splat('i32', str(small), self.width)}")
         odd = function.emit(f"icmp ugt {bits} {above}, {splat('i32', str(range_), self.width)}")
-        nonzero = function.emit(f"icmp ne {bits} {size}, zeroinitializer")
+        # +0 is common and comes out right; the second step would lose the sign of -0.
+        nonzero = function.emit(f"icmp ne {bits} {pattern}, zeroinitializer")
         odd = function.emit(f"and {mask} {odd}, {nonzero}")
         flags = function.emit(f"bitcast {mask} {odd} to i{self.width}")
         none = function.emit(f"icmp eq i{self.width} {flags}, 0")
