@@ -21,6 +21,10 @@ IF_MASK = (
     "`if` on a mask of data: each element has its own answer; write `x if mask else y`, or "
     "mask.select(x, y)"
 )
+STORE = (
+    "storing an item of a Python object inside a device loop or branch, which is traced once; "
+    "give the value to a name, or loop over tile.unroll(...) to run the loop while the program is traced"
+)
 IF_INDEX = "`if` on an index: compare it, as in `if n != 0:`"
 
 

@@ -60,7 +60,8 @@ def _bound_first(rewriter: Rewriter, node: Any) -> tuple[cst.Assign, cst.Expr] |
 
 def small_statement(rewriter: Rewriter, node: cst.BaseSmallStatement) -> list[Any]:
     """A simple statement that is not on a line of its own."""
-    return [small(rewriter, node)]
+    first = _bound_first(rewriter, node)
+    return [small(rewriter, node)] if first is None else list(first)
 
 
 def small(rewriter: Rewriter, node: Any) -> Any:
@@ -156,18 +157,28 @@ def _store(rewriter: Rewriter, node: cst.Assign, target: cst.Subscript) -> cst.E
             made: cst.Expr = rewriter.made(cst.Expr(put, semicolon=node.semicolon), node)
             return made
         return None
-    if not (rewriter.regions and rewriter.kind(target.value) is Kind.UNKNOWN):
-        return None
-    if root(target) in rewriter.regions[-1]:
+    around = _regions_outside_of(rewriter, root(target))
+    if not around or rewriter.kind(target.value) is not Kind.UNKNOWN:
         return None
     key = _key(rewriter, target)
     if key is None:
         return None
-    store = rewriter.dispatched(
-        node, "store", [rewriter.expr(value), rewriter.expr(target.value), key]
-    )
+    arguments = [rewriter.expr(value), rewriter.expr(target.value), key]
+    if not any(around):
+        arguments.append(cst.Integer(str(len(around))))
+    store = rewriter.dispatched(node, "store", arguments)
     stored: cst.Expr = rewriter.made(cst.Expr(store, semicolon=node.semicolon), node)
     return stored
+
+
+def _regions_outside_of(rewriter: Rewriter, name: str | None) -> list[bool]:
+    """For the loops and branches between where an object is made and here: whether they are the device's."""
+    found: list[bool] = []
+    for local, certain in reversed(rewriter.regions):
+        if name in local:
+            break
+        found.append(certain)
+    return found
 
 
 def _key(rewriter: Rewriter, target: cst.Subscript) -> cst.BaseExpression | None:

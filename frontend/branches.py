@@ -57,7 +57,9 @@ def _device_if(rewriter: Rewriter, node: cst.If, certain: bool) -> list[Any]:
     outputs = tuple([name for name in rewriter.table.assigned_in_order(node) if name in live])
     test = rewriter.expr(node.test)
     then = rewriter.fresh("then")
-    functions = [_arm(rewriter, then, node, node.body, _body(rewriter, node.body), outputs)]
+    functions = [
+        _arm(rewriter, then, node, node.body, _body(rewriter, node.body, certain), outputs)
+    ]
     arguments: list[cst.BaseExpression] = [rewriter.argument(test), cst.Name(then)]
     if node.orelse is not None:
         name = rewriter.fresh("else")
@@ -65,10 +67,10 @@ def _device_if(rewriter: Rewriter, node: cst.If, certain: bool) -> list[Any]:
         if isinstance(node.orelse, cst.If):
             nested = node.orelse
             _, new = _without_leading_lines(
-                _in_region(rewriter, nested, lambda: branch(rewriter, nested))
+                _in_region(rewriter, nested, certain, lambda: branch(rewriter, nested))
             )
         else:
-            new = _body(rewriter, suite)
+            new = _body(rewriter, suite, certain)
         functions.append(_arm(rewriter, name, node.orelse, suite, new, outputs))
         arguments.append(cst.Name(name))
     elif outputs:
@@ -93,15 +95,15 @@ def _device_if(rewriter: Rewriter, node: cst.If, certain: bool) -> list[Any]:
     return [*functions, result]
 
 
-def _body(rewriter: Rewriter, body: cst.BaseSuite) -> list[Any]:
+def _body(rewriter: Rewriter, body: cst.BaseSuite, certain: bool) -> list[Any]:
     """The statements of an arm, rewritten."""
-    return _in_region(rewriter, body, lambda: rewriter.body(body))
+    return _in_region(rewriter, body, certain, lambda: rewriter.body(body))
 
 
 def _in_region(
-    rewriter: Rewriter, node: cst.CSTNode, rewrite: Callable[[], list[Any]]
+    rewriter: Rewriter, node: cst.CSTNode, certain: bool, rewrite: Callable[[], list[Any]]
 ) -> list[Any]:
-    rewriter.regions.append(rewriter.table.assigned(node))
+    rewriter.regions.append((rewriter.table.assigned(node), certain))
     new = rewrite()
     rewriter.regions.pop()
     return new
@@ -147,7 +149,7 @@ def _branch_obstacle(
     live = rewriter.inference.liveness[rewriter.enclosing()]
     known = bound if certain else definite
     for arm in arms:
-        found = obstacles.search(rewriter, arm, rewriter.table.assigned(arm) - bound, certain)
+        found = obstacles.search(rewriter, arm, rewriter.table.assigned(arm) - bound)
         if found is not None:
             return found
     assigned = [rewriter.table.assigned(arm) for arm in arms] + (

@@ -34,7 +34,7 @@ def device_loop(rewriter: Rewriter, node: cst.For) -> list[Any]:
     name = rewriter.fresh("loop")
     rewriter.generated.add(name)
     local = rewriter.table.assigned(node.body) - set(carried) | {turn}
-    rewriter.regions.append(local)
+    rewriter.regions.append((local, certain))
     body = rewriter.body(node.body)
     rewriter.regions.pop()
     first: list[Any] = []
@@ -127,7 +127,7 @@ def _loop_obstacle(
     local = (assigned - set(carried)) | loop_names
     if not certain and not (isinstance(node.target, cst.Name) and _simple_bounds(node)):
         return Obstacle(node.target, "an unpacked range")
-    found = obstacles.search(rewriter, node.body, local, certain)
+    found = obstacles.search(rewriter, node.body, local)
     if found is not None:
         return found
     exposed = live.exposed(node.body)

@@ -30,10 +30,9 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class _Search:
-    """The search for obstacles in a body; ``certain`` where it is known to run on the device."""
+    """The search for obstacles in a body."""
 
     inference: Inference
-    certain: bool
     declared: frozenset[str]
     effectful: frozenset[str]
 
@@ -57,9 +56,15 @@ class _Search:
                 yield from self._call(node, local)
             case cst.Name() if node.value in self.effectful:
                 yield Obstacle(node, f"calling {node.value}, which assigns outside itself,")
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
+                # An item of an unknown object may be an output's block: the store is checked when it
+                # happens.
+                unknown = self.inference.kind(target.value) is Kind.UNKNOWN and not in_function
+                if not unknown:
+                    yield from self._store(target, local)
             case cst.Assign():
-                for target in node.targets:
-                    yield from self._store(target.target, local)
+                for each in node.targets:
+                    yield from self._store(each.target, local)
             case cst.AugAssign() | cst.AnnAssign() | cst.For() | cst.Del():
                 yield from self._store(node.target, local)
         for part in parts(node):
@@ -105,28 +110,23 @@ class _Search:
             kind = self.inference.kind(each.value)
             if isinstance(each, cst.Attribute):
                 yield Obstacle(each, f"storing the attribute `{each.attr.value}`")
-            elif kind in (Kind.OUT, Kind.IN) or kind.is_device:
-                continue
-            elif kind is not Kind.UNKNOWN or not self.certain:
-                # An item of an unknown object may be an output's block: where the body surely is the
-                # device's, the store is checked when it happens.
+            elif kind not in (Kind.OUT, Kind.IN) and not kind.is_device:
                 yield Obstacle(each, "storing an item")
 
 
-def search(
-    rewriter: Rewriter, body: cst.CSTNode, local: frozenset[str], certain: bool
-) -> Obstacle | None:
+def search(rewriter: Rewriter, body: cst.CSTNode, local: frozenset[str]) -> Obstacle | None:
     """The first piece of a body that cannot stand in a device loop or branch.
 
-    ``local`` are names whose objects are made inside, ``certain`` tells that the body surely is the
-    device's.
+    ``local`` are names whose objects are made inside.
     """
     effectful: set[str] = set()
     for each in rewriter.functions:
         if isinstance(each, cst.FunctionDef | cst.Lambda):
-            effectful |= effectful_functions(rewriter.inference, each)
+            if each not in rewriter.effectful:
+                rewriter.effectful[each] = effectful_functions(rewriter.inference, each)
+            effectful |= rewriter.effectful[each]
     declared = rewriter.table.of(rewriter.enclosing()).declared
-    rules = _Search(rewriter.inference, certain, frozenset(declared), frozenset(effectful))
+    rules = _Search(rewriter.inference, frozenset(declared), frozenset(effectful))
     return next(rules.obstacles(body, local - declared), None)
 
 
@@ -202,7 +202,7 @@ def effectful_functions(
     for node, _ in table.of(function).captured:
         if isinstance(node, cst.FunctionDef):
             names = table.of(node)
-            rules = _Search(inference, False, frozenset(names.declared), frozenset())
+            rules = _Search(inference, frozenset(names.declared), frozenset())
             ignored = ("return", "break", "continue", "yield", "await")
             if any(each.word not in ignored for each in rules.obstacles(node.body, names.local)):
                 found.add(node.name.value)

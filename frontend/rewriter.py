@@ -44,9 +44,12 @@ class Rewriter:
         self.uses_dispatch = False
         self.tile_name = "tile"
         self._identifiers = set(identifiers)
-        # The device loops and branches around, innermost last: the names whose objects are made inside.
-        self.regions: list[frozenset[str]] = []
+        # The loops and branches around that become functions, innermost last: the names whose objects
+        # are made inside, and whether they surely are the device's.
+        self.regions: list[tuple[frozenset[str], bool]] = []
         self.python_loops: list[cst.For | cst.While] = []
+        # For each function: the functions made in it that change something outside themselves.
+        self.effectful: dict[cst.CSTNode, frozenset[str]] = {}
         # The functions around the place that is being rewritten, outermost first, with their local names.
         self.functions: list[Function] = []
         self.scopes: list[frozenset[str]] = []

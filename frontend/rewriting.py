@@ -152,6 +152,9 @@ def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
         mangled = new.visit(_Mangled(owner, rewriter.origins))
         assert isinstance(mangled, cst.FunctionDef)
         new = mangled
+    name = source.function.__name__
+    if name.isidentifier() and name != new.name.value:  # a wrapper is known by what it wraps
+        new = new.with_changes(name=cst.Name(name))
     new = new.with_changes(decorators=(), leading_lines=(), lines_after_decorators=())
     rewriter.origins[new] = node
     out = cst.Module(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import builtins
 import operator
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
+from gizml_tile.arguments import TensorArgument
 from gizml_tile.errors import TileError, here
 from gizml_tile.frontend import Source, advice, capture, rewrite
 from gizml_tile.frontend.helpers import resolved
@@ -153,11 +156,12 @@ def cond(
     """``if condition:`` as functions of its arms: a branch of the program, or Python's on a host value."""
     if isinstance(condition, Index):
         fail(advice.IF_INDEX)
-    if isinstance(condition, Value):
-        return program().cond(condition, then, otherwise)
-    if condition:
-        return then()
-    return None if otherwise is None else otherwise()
+    with _region(isinstance(condition, Value)) as device:
+        if device:
+            return program().cond(condition, then, otherwise)
+        if condition:
+            return then()
+        return None if otherwise is None else otherwise()
 
 
 def host(value: Any, word: str) -> Any:
@@ -179,26 +183,26 @@ def host_range(held: Mapping[str, object], word: str, *bounds: Any) -> range:
 def fold(held: Mapping[str, object], start: Any, stop: Any, init: Any, body: Callable[[Any, Any], Any],
          *, step: Any = 1) -> Any:  # fmt: skip
     """A loop of one carried value: the program's where a helper holds traced values, else Python's."""
-    if _holds_traced([*held.values(), start, stop, init, step]):
-        return program().fold(start, stop, init, body, step=step)
-    for k in range(start, stop, step):
-        init = body(k, init)
-    return init
+    with _region(_holds_traced([*held.values(), start, stop, init, step])) as device:
+        if device:
+            return program().fold(start, stop, init, body, step=step)
+        for k in range(start, stop, step):
+            init = body(k, init)
+        return init
 
 
 def loop(held: Mapping[str, object], start: Any, stop: Any, inits: list[Any], body: Callable[[Any, Any], Any],
          *, step: Any = 1) -> Any:  # fmt: skip
     """A loop of carried values: the program's where a helper holds traced values, else Python's."""
-    if _holds_traced([*held.values(), start, stop, *inits, step]):
-        return program().loop(start, stop, inits, body, step=step)
-    for k in range(start, stop, step):
-        inits = body(k, inits)
-    return inits
+    with _region(_holds_traced([*held.values(), start, stop, *inits, step])) as device:
+        if device:
+            return program().loop(start, stop, inits, body, step=step)
+        for k in range(start, stop, step):
+            inits = body(k, inits)
+        return inits
 
 
 def _holds_traced(values: Iterable[object], depth: int = 2) -> bool:
-    from gizml_tile.arguments import TensorArgument
-
     for each in values:
         if isinstance(each, Value | Program | In | Out | TensorArgument):
             return True
@@ -209,10 +213,28 @@ def _holds_traced(values: Iterable[object], depth: int = 2) -> bool:
     return False
 
 
-def store(value: Any, target: Any, key: Any) -> None:
-    """``target[key] = value`` in a loop or branch of the program, where only an output takes it."""
-    if not isinstance(target, Out | In | Value):
-        fail(advice.inside("storing an item", "loop"))
+_state = threading.local()
+
+
+@contextmanager
+def _region(device: bool) -> Iterator[bool]:
+    """A loop or branch of this module's, and whether it is the program's."""
+    regions: list[bool] = _state.__dict__.setdefault("regions", [])
+    regions.append(device)
+    try:
+        yield device
+    finally:
+        regions.pop()
+
+
+def store(value: Any, target: Any, key: Any, around: int = 0) -> None:
+    """``target[key] = value`` in a loop or branch of the program, where only an output takes it.
+
+    With ``around`` it may be Python's: the program's is it if one of so many loops and branches is.
+    """
+    device = not around or any(_state.regions[-around:])
+    if device and not isinstance(target, Out | In | Value | TensorArgument):
+        fail(advice.STORE)
     operator.setitem(target, key, value)  # type: ignore[call-overload]
 
 

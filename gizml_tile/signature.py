@@ -209,6 +209,9 @@ def _advice(value: object, name: str) -> str:
 def signature_of(function: Callable[..., object], place: Place | None) -> Signature:
     """A kernel function's signature. Raises TileError where a parameter cannot be one of a kernel's."""
     parameters = list(inspect.signature(function, follow_wrapped=False).parameters.values())
+    if parameters and parameters[0].kind is inspect.Parameter.VAR_POSITIONAL:
+        # A wrapper that passes everything on takes what it wraps does.
+        parameters = list(inspect.signature(function).parameters.values())
     name = function.__name__
     first = parameters[0] if parameters else None
     if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD):

@@ -46,6 +46,12 @@ def helper_return(x, n):
     return x + 1
 
 
+def helper_items(x, items, n):
+    if n < 2:
+        items[0] = x
+    return x
+
+
 def programs():
     """Each program, its marked body and its message."""
     text = Path(__file__).with_name("wrong_programs.txt").read_text()
@@ -78,6 +84,9 @@ def test_wrong_program(body, message):
     names = {
         "box": SimpleNamespace(value=1),
         "COUNT": 0,
+        "items": [1, 2],
+        "k": 0,
+        "helper_items": helper_items,
         "helper_break": helper_break,
         "helper_collect": helper_collect,
         "helper_while": helper_while,

@@ -556,6 +556,42 @@ def test_a_loop_in_a_helper_that_holds_a_traced_value_is_the_programs():
     assert "loop" in ir(rewritten(written(source, "kernel")), tensor("x", 1), tensor("y", 1))
 
 
+def test_a_helper_that_stores_in_what_it_is_given():
+    source = """
+    def save(out, x, n, flag=True):
+        for k in range(n):
+            if flag:
+                out[k] = x + k
+
+    def squares(n):
+        found = [0] * n
+        for k in range(n):
+            found[k] = k * k
+            if k > 1:
+                found[0] = 5
+        return found
+
+    def kernel(p, x, y):
+        X, Y = p.read(x, [4]), p.write(y, [4])
+        outs = [Y]
+        save(Y, X[0], 2)
+        save(Y, X[0], squares(3)[2], False)
+        for k in range(2, 4):
+            outs[0][k] = X[0] * 2 + squares(3)[0]
+        if p.id(0) < 1:
+            outs[0][4] = X[0]
+    """
+    x, y = numbers(4), np.zeros(20, np.float32)
+    run(source, x, y)
+    assert y.reshape(5, 4).tolist() == [
+        x.tolist(),
+        (x + 1).tolist(),
+        *[(x * 2 + 5).tolist()] * 2,
+        x.tolist(),
+    ]
+    same_ir(written(source, "kernel"), tensor("x", 1), tensor("y", 1))
+
+
 def test_a_recursive_helper():
     source = """
     def power(x, n):
@@ -688,6 +724,28 @@ def test_a_kernel_under_other_decorators():
 
     (y,) = run(numbers(4), np.zeros(4, np.float32))
     assert y.tolist() == [1, 2, 3, 4] and len(seen) == 2
+
+
+def test_a_kernel_behind_a_wrapper():
+    calls = []
+
+    def counted(function):
+        @functools.wraps(function)
+        def wrapper(*args, **keywords):
+            calls.append(function.__name__)
+            return function(*args, **keywords)
+
+        return wrapper
+
+    @tile.kernel(grid=1)
+    @counted
+    def run(p, x, y, *, TIMES=2):
+        for k in range(TIMES):
+            p.write(y, [4])[0] = p.read(x, [4])[0] * k if k > 0 else 0
+
+    (y,) = run(numbers(4), np.zeros(4, np.float32))
+    assert y.tolist() == [1, 2, 3, 4] and set(calls) == {"run"}
+    assert run.preview().startswith("def run(*args, **keywords):")
 
 
 def test_a_lambda_kernel():
