@@ -62,7 +62,8 @@ class Block:
         length = function.choose(inside, function.maximum(function.sub(along.size, along.start), 0), 0)
         start: Value = 0
         if not along.nonnegative:
-            start = function.maximum(function.sub(0, along.start), 0)
+            # A start that lies further back than any tile is long must not look near in 32 bits.
+            start = function.minimum(function.maximum(function.sub(0, along.start), 0), 2**30)
             length = function.maximum(function.sub(length, start), 0)
         limit = ""
         if width > 1:
