@@ -135,7 +135,8 @@ def _distinct(places: list[_Places]) -> tuple[_Places, ...]:
 
 def freeze(value: object) -> Hashable:
     """A value as a key that tells types and bits apart: 1, True and 1.0 differ, NaN equals NaN."""
-    return _Walk().freeze(value)
+    # Most are constants of launches, which do not need a walk.
+    return (type(value), value) if type(value) in _ATOMS else _Walk().freeze(value)
 
 
 class _Walk:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from gizml_tile import frontend, looking
 from gizml_tile.arguments import ScalarArgument, TensorArgument
-from gizml_tile.captures import freeze, read
+from gizml_tile.captures import Reading, freeze, read
 from gizml_tile.configs import Configurations, label
 from gizml_tile.dtypes import F32, I64
 from gizml_tile.errors import TileError, here
@@ -107,6 +107,7 @@ class Kernel(_Written):
         self._grid = grid
         self._traces = Traces()
         self._measure = measure
+        self._reading: Reading | None = None
         # Calls on the decorator's grid without constants, which are the most common, and all others.
         self._repeats: tuple[Repeat, ...] = ()
         self._more_repeats = Repeats()
@@ -233,12 +234,12 @@ class Kernel(_Written):
             (infos[number].dtype, len(infos[number].shape)) if kind == "tensor" else kind
             for number, kind in enumerate(values.kinds)
         )
-        reading = read(self.__wrapped__, as_defined=True)
+        reading = self._read()
         key = (
             types,
             tuple(map(_frame_key, values.frame)),
-            freeze(tuple(arguments.constants.items())),
-            freeze(tuple(options.items())),
+            tuple((name, freeze(value)) for name, value in arguments.constants.items()),
+            tuple((name, freeze(value)) for name, value in options.items()),
             len(grid),
             reading.key,
         )
@@ -246,6 +247,13 @@ class Kernel(_Written):
         return Request(
             self._name, body, key, reading, grid, values.names, values.leaves, values.frame, infos
         )
+
+    def _read(self) -> Reading:
+        """What the function reads from outside itself now."""
+        reading = self._reading
+        if reading is None or reading.watch is None or not reading.watch.unchanged():
+            reading = self._reading = read(self.__wrapped__, as_defined=True)
+        return reading
 
     def _body(
         self,
