@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from programs import record
+from made_programs import record
 
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I32, I64, MASK
 

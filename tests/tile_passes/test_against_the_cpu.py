@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from programs import assert_same_bits, tensors
+from made_programs import assert_same_bits, tensors
 from random_statements import random_body
 from tile_ir_interpreter import interpret
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from programs import assert_same_bits, operations, outputs, record, tensors
+from made_programs import assert_same_bits, operations, outputs, record, tensors
 
 from gizml_tile.check import check
 from gizml_tile.lowering.tile_passes.cse import eliminate_common

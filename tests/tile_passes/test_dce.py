@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from programs import assert_same_bits, operations, outputs, record
+from made_programs import assert_same_bits, operations, outputs, record
 
 from gizml_tile.check import check
 from gizml_tile.lowering.tile_passes.dce import eliminate_dead

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from programs import operations, outputs, record
+from made_programs import operations, outputs, record
 from tile_ir_interpreter import fused_multiply_add
 
 from gizml_tile.check import check

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from programs import assert_same_bits, operations, outputs, record
+from made_programs import assert_same_bits, operations, outputs, record
 from tile_ir_interpreter import interpret_values
 
 from gizml_tile.check import check

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from programs import assert_same_bits, outputs, record
+from made_programs import assert_same_bits, outputs, record
 
 from gizml_tile.check import check
 from gizml_tile.lowering.tile_passes.hoist import hoist

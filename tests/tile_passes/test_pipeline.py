@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from programs import assert_same_bits, operations, outputs
+from made_programs import assert_same_bits, operations, outputs
 from random_statements import random_program
 from tile_ir_interpreter import interpret
 
