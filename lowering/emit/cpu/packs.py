@@ -100,20 +100,26 @@ def write_pack(module: Module, unit: Unit, pack: Pack) -> None:
         scope.scalars[leaf.index] = f"%leaf{number}"
     source = pack.packing.source
     scope.load_tensors(tensors_of([source]))
-    if pack.turn is not None:
-        scope.scalars[pack.turn] = "%start"
-        scope.signs[pack.turn] = pack.start is not None and scope.is_nonnegative(pack.start)
-    shared = Pass(scope, {})
-    shared.prepare((source,))
-    for node in shared.virtual((source,)):
-        if node.shape in ((), (1, 1)) and node.op != "read":
-            scope.scalar(node)
     depth: Value = "%depth" if pack.is_deep else pack.depth
-    packer = Packer(scope, pack.packing, source, shared, unit_depth(pack), depth)
 
     def chunk(number: Value, _: list[str]) -> Sequence[str]:
+        base = function.mul(number, pack.packing.shape.kc)
+        before: Value = 0
+        if pack.turn is not None:
+            # Places in a block count in 32 bits, so they start anew with the chunk's first block.
+            turns = function.divide(base, pack.depth)
+            before = function.mul(turns, pack.depth)
+            scope.scalars[pack.turn] = function.add("%start", turns)
+            scope.signs[pack.turn] = pack.start is not None and scope.is_nonnegative(pack.start)
+        shared = Pass(scope, {})
+        shared.prepare((source,))
+        for node in shared.virtual((source,)):
+            if node.shape in ((), (1, 1)) and node.op != "read":
+                scope.scalar(node)
+        rest = function.sub(depth, before)
+        packer = Packer(scope, pack.packing, source, shared, unit_depth(pack), rest)
         place = function.mul(function.sub(number, "%first"), pack.packing.chunk_bytes)
-        packer.chunk(function.offset("%target", place), function.mul(number, pack.packing.shape.kc))
+        packer.chunk(function.offset("%target", place), function.sub(base, before))
         return ()
 
     function.loop("%first", "%last", 1, chunk)

@@ -47,16 +47,16 @@ class GroupWriter:
                 self._clear_totals(task)
 
         def block(row: Value, _: list[str]) -> Sequence[str]:
-            for step in group.steps:
-                self._step(step, row, block_rows, group.rows)
+            for number, step in enumerate(group.steps):
+                self._step(step, row, block_rows, group.rows, fetch=number == 1)
             return ()
 
         function.loop(0, group.rows, block_rows, block)
 
-    def _step(self, step: Step, row: Value, block_rows: int, rows: int) -> None:
+    def _step(self, step: Step, row: Value, block_rows: int, rows: int, *, fetch: bool) -> None:
         match step.key[0]:
             case "wide":
-                self._wide(step.tasks, row, block_rows)
+                self._wide(step.tasks, row, block_rows, fetch=fetch)
             case "tall":
                 self._tall(step.tasks, row, block_rows)
             case "columns":
@@ -78,7 +78,8 @@ class GroupWriter:
 
     # One vector of columns after another.
 
-    def _wide(self, tasks: list[Task], first_row: Value, block_rows: int) -> None:
+    def _wide(self, tasks: list[Task], first_row: Value, block_rows: int, *, fetch: bool) -> None:
+        """``fetch`` has the next block's rows brought near while this block's are computed."""
         scope, function = self.scope, self.scope.function
         columns = tasks[0].columns
         width = min(scope.unit.lanes, columns)
@@ -98,10 +99,14 @@ class GroupWriter:
                 for _ in range(unroll)
             ]
 
-            def in_columns(column: Value, totals: list[str], *, inside: bool = False) -> Sequence[str]:
+            def in_columns(
+                column: Value, totals: list[str], *, vectors: int = unroll, inside: bool = False
+            ) -> Sequence[str]:
                 totals = list(totals)
-                for step in range(unroll):
+                for step in range(vectors):
                     here = place.at(function.add(column, step * width), inside=inside)
+                    if fetch and inside:
+                        self._fetch_ahead(here, block_rows)
                     for task in tasks:
                         if task.kind == "reduce":
                             number = reductions.index(task) * unroll + step
@@ -119,7 +124,9 @@ class GroupWriter:
                 free = partial(in_columns, inside=True)
                 totals = function.loop(0, edge, unroll * width, free, initial)
                 initial = [(kind, total) for (kind, _), total in zip(initial, totals, strict=True)]
-            totals = function.loop(edge, columns, unroll * width, in_columns, initial)
+            vectors = unroll if reductions or edge == 0 else 1
+            rest = partial(in_columns, vectors=vectors)
+            totals = function.loop(edge, columns, vectors * width, rest, initial)
             for number, task in enumerate(reductions):
                 total = combine(scope, task, totals[number * unroll : (number + 1) * unroll], width)
                 assert task.buffer is not None
@@ -127,6 +134,23 @@ class GroupWriter:
             return ()
 
         function.loop(0, block_rows, 1, in_row)
+
+    def _fetch_ahead(self, here: Place, block_rows: int) -> None:
+        """Brings what this place reads, a block of rows further on, into the second cache.
+
+        The passes of a block compute longer than the processor looks ahead, so without this memory would
+        wait for computing and computing for memory.
+        """
+        function = self.scope.function
+        name = "llvm.prefetch.p0"
+        for node, line in here.parent.lines.items():
+            block = line.block
+            if node.shape[0] == 1 or line.stride_bytes != block.dtype.bytes:
+                continue
+            function.module.declare(name, f"void @{name}(ptr, i32 immarg, i32 immarg, i32 immarg)")
+            ahead = function.offset(line.pointer, function.mul(block.rows.stride_bytes, block_rows))
+            address = function.offset(ahead, function.mul(here.column, block.dtype.bytes))
+            function.call_void(name, f"ptr {address}", "i32 0", "i32 2", "i32 1")
 
     def _store(self, task: Task, here: Place, made: frozenset[Node]) -> None:
         value = here.memo.get(task.node) or (
