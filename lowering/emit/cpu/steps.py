@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from gizml_tile.dtypes import I32, MASK, DType, math_dtype
-from gizml_tile.lowering.emit.cpu.access import block_of
+from gizml_tile.lowering.emit.cpu.access import Line, block_of
 from gizml_tile.lowering.emit.cpu.builder import Value
 from gizml_tile.lowering.emit.cpu.dot import DotShape, micro_product
 from gizml_tile.lowering.emit.cpu.evaluate import (
@@ -48,15 +48,16 @@ class GroupWriter:
 
         def block(row: Value, _: list[str]) -> Sequence[str]:
             for number, step in enumerate(group.steps):
-                self._step(step, row, block_rows, group.rows, fetch=number == 1)
+                later = [task for after in group.steps[2:] for task in after.tasks] if number == 1 else []
+                self._step(step, row, block_rows, group.rows, later)
             return ()
 
         function.loop(0, group.rows, block_rows, block)
 
-    def _step(self, step: Step, row: Value, block_rows: int, rows: int, *, fetch: bool) -> None:
+    def _step(self, step: Step, row: Value, block_rows: int, rows: int, later: list[Task]) -> None:
         match step.key[0]:
             case "wide":
-                self._wide(step.tasks, row, block_rows, fetch=fetch)
+                self._wide(step.tasks, row, block_rows, later)
             case "tall":
                 self._tall(step.tasks, row, block_rows)
             case "columns":
@@ -78,8 +79,8 @@ class GroupWriter:
 
     # One vector of columns after another.
 
-    def _wide(self, tasks: list[Task], first_row: Value, block_rows: int, *, fetch: bool) -> None:
-        """``fetch`` has the next block's rows brought near while this block's are computed."""
+    def _wide(self, tasks: list[Task], first_row: Value, block_rows: int, later: list[Task]) -> None:
+        """``later`` are tasks of later steps: what they need from memory is brought near meanwhile."""
         scope, function = self.scope, self.scope.function
         columns = tasks[0].columns
         width = min(scope.unit.lanes, columns)
@@ -87,12 +88,18 @@ class GroupWriter:
         reductions = [task for task in tasks if task.kind == "reduce"]
         unroll = min(columns // width, max(1, TOTALS // width) if reductions else UNROLL)
         puts = {task: block_of(scope, task.node) for task in tasks if task.kind == "put"}
+        later_puts = [
+            block_of(scope, task.node)
+            for task in later
+            if task.kind == "put" and task.rows > 1 and task.columns == columns
+        ]
 
         def in_row(local: Value, _: list[str]) -> Sequence[str]:
             row = function.add(first_row, local)
             place = RowPlace(shared, row, local, width)
             place.prepare(roots, made)
             lines = {task: block.row(row, width) for task, block in puts.items()}
+            later_lines = [block.row(row, width) for block in later_puts]
             initial = [
                 (scope.arithmetic(width).type(total_type(task)), identity(scope, task, width))
                 for task in reductions
@@ -105,8 +112,8 @@ class GroupWriter:
                 totals = list(totals)
                 for step in range(vectors):
                     here = place.at(function.add(column, step * width), inside=inside)
-                    if fetch and inside:
-                        self._fetch_ahead(here, block_rows)
+                    if later and inside:
+                        self._fetch_ahead(here, block_rows, later_lines)
                     for task in tasks:
                         if task.kind == "reduce":
                             number = reductions.index(task) * unroll + step
@@ -135,22 +142,30 @@ class GroupWriter:
 
         function.loop(0, block_rows, 1, in_row)
 
-    def _fetch_ahead(self, here: Place, block_rows: int) -> None:
-        """Brings what this place reads, a block of rows further on, into the second cache.
+    def _fetch_ahead(self, here: Place, block_rows: int, later: list[Line]) -> None:
+        """Brings near what this place reads, a block of rows further on, and what is stored here later.
 
         The passes of a block compute longer than the processor looks ahead, so without this memory would
         wait for computing and computing for memory.
         """
         function = self.scope.function
-        name = "llvm.prefetch.p0"
         for node, line in here.parent.lines.items():
-            block = line.block
-            if node.shape[0] == 1 or line.stride_bytes != block.dtype.bytes:
-                continue
-            function.module.declare(name, f"void @{name}(ptr, i32 immarg, i32 immarg, i32 immarg)")
-            ahead = function.offset(line.pointer, function.mul(block.rows.stride_bytes, block_rows))
-            address = function.offset(ahead, function.mul(here.column, block.dtype.bytes))
-            function.call_void(name, f"ptr {address}", "i32 0", "i32 2", "i32 1")
+            if node.shape[0] > 1:
+                ahead = function.mul(line.block.rows.stride_bytes, block_rows)
+                self._fetch(line, here.column, ahead, "0")
+        for line in later:
+            self._fetch(line, here.column, 0, "1")
+
+    def _fetch(self, line: Line, column: Value, ahead: Value, for_writing: str) -> None:
+        function = self.scope.function
+        element_bytes = line.block.dtype.bytes
+        if line.stride_bytes != element_bytes:
+            return
+        name = "llvm.prefetch.p0"
+        function.module.declare(name, f"void @{name}(ptr, i32 immarg, i32 immarg, i32 immarg)")
+        offset = function.add(ahead, function.mul(column, element_bytes))
+        address = function.offset(line.pointer, offset)
+        function.call_void(name, f"ptr {address}", f"i32 {for_writing}", "i32 2", "i32 1")
 
     def _store(self, task: Task, here: Place, made: frozenset[Node]) -> None:
         value = here.memo.get(task.node) or (
