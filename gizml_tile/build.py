@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 Executable = Callable[[Sequence[TensorInfo], Sequence[int | float], Grid], None]
 
+# A body that makes tensors is traced at each launch; its code is found here again.
+_KNOWN = 256
+_known: dict[str, Executable] = {}
+
 
 def simplified(program: TileProgram, layout: Layout) -> TileProgram:
     """The program after the passes that all devices share."""
@@ -63,21 +67,26 @@ def explain(program: TileProgram, layout: Layout) -> str:
 
 
 def executable(program: Callable[[], TileProgram], layout: Layout, digest: str) -> Executable:
-    """Code for a layout of the program that ``digest`` stands for: from the disk, else compiled.
+    """Code for a layout of the program that ``digest`` stands for: known, from the disk, or compiled.
 
-    ``program`` is called only where there is none on disk.
+    ``program`` is called only where it is compiled.
     """
     from gizml_tile.runtime import cpu
 
     machine = host()
     key = f"code {digest} {layout} {machine.key} {versions()}"
+    if key in _known:
+        return _known[key]
     entry = disk_cache.get(key)
     if entry is None:
         artifact = _emit(simplified(program(), layout), layout, machine)
         code = compiler.compile_text(artifact.text, machine)
         entry = disk_cache.Entry(cpu.describe_artifact(artifact), code)
         disk_cache.put(key, entry)
-    return cpu.load(entry.metadata, entry.data)
+    if len(_known) >= _KNOWN:
+        _known.pop(next(iter(_known)))
+    _known[key] = cpu.load(entry.metadata, entry.data)
+    return _known[key]
 
 
 def _emit(program: TileProgram, layout: Layout, machine: Host) -> CpuArtifact:
