@@ -160,6 +160,27 @@ def test_assembly_is_text():
     assert "imul" in assembly(TEXT, host()) or "mul" in assembly(TEXT, host())
 
 
+def test_switches_of_the_whole_process_are_put_back():
+    switches = []
+
+    class Binding:
+        llvm_version_info = (22, 1, 0)
+
+        @staticmethod
+        def set_option(_, switch):
+            switches.append(switch)
+
+    if not LINUX_X86:
+        return
+    with pytest.raises(KeyError), compiler._without_late_loop_passes(Binding, host()):
+        assert switches == ["-disable-lsr", "-disable-cgp"]
+        raise KeyError
+    assert switches[2:] == ["-disable-lsr=false", "-disable-cgp=false"]
+    Binding.llvm_version_info = (99, 0, 0)
+    with compiler._without_late_loop_passes(Binding, host()):
+        assert len(switches) == 4
+
+
 def test_features_that_llvm_does_not_see(monkeypatch):
     class Binding:
         @staticmethod
