@@ -13,7 +13,7 @@ from intervals import Value, floats, integers, same, to
 from programs import Block, Literal, Op, Program, TensorSpec
 from render import render
 from render_kernel import render_kernel
-from tensors import build, stored, view_of
+from tensors import build_all, stored, view_of
 from tile_ir_interpreter import interpret
 
 import gizml_tile as tile
@@ -268,13 +268,15 @@ def by_interpreter(program: Program, tensors: dict[str, np.ndarray]) -> None:
 def by_simplified_interpreter(program: Program, tensors: dict[str, np.ndarray]) -> None:
     """The same after the passes that all devices share."""
     traced = trace("body", compile_body(program, tensors), grid_rank=len(program.grid))
-    interpret(simplify(traced.program), traced.tensors, program.grid, traced.scalars)
+    may_alias = any(spec.alias for spec in program.tensors)
+    interpret(simplify(traced.program, may_alias=may_alias), traced.tensors, program.grid, traced.scalars)
 
 
 def check(program: Program, execute: Execute = on_device) -> Outcome:
     """Run a program both ways and compare every tensor, and the memory around it."""
-    arrays = {spec.name: build(spec) for spec in program.tensors}
+    arrays = build_all(program.tensors)
     memory = {spec.name: stored(arrays[spec.name][1], spec) for spec in program.tensors}
+    memory |= {spec.name: memory[spec.alias] for spec in program.tensors if spec.alias}
     before = {spec.name: stored(arrays[spec.name][1], spec) for spec in program.tensors}
     untouched = {name: whole.copy() for name, (whole, _) in arrays.items()}
     Evaluator(program, memory).run()
@@ -292,7 +294,7 @@ def compare_bits(
     program: Program, arrays: dict[str, tuple[np.ndarray, np.ndarray]], outcome: Outcome
 ) -> None:
     """Where every operation is rounded exactly, fused products too are settled by the tile IR."""
-    again = {spec.name: build(spec)[1] for spec in program.tensors}
+    again = {name: view for name, (_, view) in build_all(program.tensors).items()}
     by_simplified_interpreter(program, again)
     for spec in program.tensors:
         want, got = (stored(view, spec).lo for view in (again[spec.name], arrays[spec.name][1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 from programs import INDEX, Arg, Axis, Block, Literal, Op, Program, TensorSpec, ViewSpec, prune
@@ -32,6 +33,7 @@ class Generator:
         self.wild = self.random.random() < 0.3
         self.ieee = seed % 4 == 0
         grid = [self.random.choice([1, 1, 2, 3]) for _ in range(self.random.randrange(1, 4))]
+        grid = [1] * len(grid) if self.random.random() < 0.25 else grid
         self.grid = tuple(grid) if self.random.random() > 0.01 else (0, *grid[1:])
 
     def fresh(self, letter: str) -> str:
@@ -126,8 +128,16 @@ class Generator:
         mode = "window" if window else "at"
         writer.ops.append(Op("put", (), (), (name, *coordinates), (view.name, mode)))
         if max(self.grid) == 1 and self.random.random() < 0.6:
-            # One program alone may read back what it stored, and go on.
-            self.views.append(ViewSpec(self.fresh("A"), tensor.name, block))
+            # One program alone may read back what it stored, and go on; also through another array.
+            name = tensor.name
+            if self.random.random() < 0.4:
+                name = self.fresh("a")
+                self.tensors.append(dataclasses.replace(tensor, name=name, alias=tensor.name))
+            back = ViewSpec(self.fresh("A"), name, block)
+            self.views.append(back)
+            before = writer.read_from(back)
+            if self.random.random() < 0.5 and self.put_again(writer, name=before):
+                writer.read_from(back)
 
     def put_again(self, writer: Writer, name: str) -> bool:
         """Store to an output that is there already, anywhere: one program alone may."""

@@ -43,6 +43,7 @@ class TensorSpec:
     order: tuple[int, ...]
     seed: int
     wild: bool = False  # infinities, NaN, subnormals and extreme sizes among the data
+    alias: str = ""  # the tensor whose memory this one is another array of
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -119,6 +120,7 @@ def prune(program: Program) -> Program:
     used = _views(body)
     views = tuple(view for view in program.views if view.name in used)
     tensors = {view.tensor for view in views}
+    tensors |= {program.tensor(name).alias for name in tensors}
     return Program(
         program.seed,
         program.grid,

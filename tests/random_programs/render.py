@@ -106,7 +106,10 @@ def reproduction(program: Program) -> str:
         "from gizml_tile.dtypes import DType",
         "",
     ]
-    for tensor in program.tensors:
+    for tensor in sorted(program.tensors, key=lambda tensor: bool(tensor.alias)):
+        if tensor.alias:
+            lines.append(f"{tensor.name} = {tensor.alias}[:]")
+            continue
         text = repr(tensor).replace(repr(tensor.dtype), f"DType.{tensor.dtype.name}")
         lines.append(f"{tensor.name} = build({text})[1]")
     lines += ["", render(program), f"tile.run({list(program.grid)}, body)"]

@@ -54,7 +54,10 @@ def _candidates(program: Program) -> Iterator[Program]:
     for axis, size in enumerate(program.grid):
         if size > 1:
             yield dataclasses.replace(program, grid=(*program.grid[:axis], 1, *program.grid[axis + 1 :]))
+    aliased = {tensor.alias for tensor in program.tensors} - {""}
     for number, tensor in enumerate(program.tensors):
+        if tensor.alias or tensor.name in aliased:
+            continue
         plain = tuple(Axis(axis.size) for axis in tensor.axes)
         for simpler in (
             dataclasses.replace(tensor, wild=False),

@@ -9,6 +9,14 @@ from programs import TensorSpec
 from gizml_tile.dtypes import MASK, integer_range, to_numpy
 
 
+def build_all(specs: tuple[TensorSpec, ...]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The memory and the view of each tensor; one that is an alias is another array of the same memory."""
+    made = {spec.name: build(spec) for spec in specs if not spec.alias}
+    return made | {
+        spec.name: (made[spec.alias][0], view_of(made[spec.alias][0], spec)) for spec in specs if spec.alias
+    }
+
+
 def build(spec: TensorSpec) -> tuple[np.ndarray, np.ndarray]:
     """The whole memory and the tensor as a view of it."""
     sizes = [axis.before + axis.after + _extent(axis.size, axis.step) for axis in spec.axes]

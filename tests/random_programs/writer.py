@@ -110,7 +110,10 @@ class Writer:
         return self.emit(operation, INDEX, left, right)
 
     def read(self, dtype: DType | None = None, shape: tuple[int, int] | None = None) -> str:
-        view = self.owner.input(dtype, shape)
+        return self.read_from(self.owner.input(dtype, shape))
+
+    def read_from(self, view: ViewSpec) -> str:
+        """A block of a view somewhere, often at the start."""
         tensor = self.owner.tensor(view.tensor)
         window = self.random.random() < 0.35
         coordinates: list[Arg] = []
