@@ -235,7 +235,7 @@ def store(value: Any, target: Any, key: Any, around: int = 0) -> None:
     device = not around or any(_state.regions[-around:])
     if device and not isinstance(target, Out | In | Value | TensorArgument):
         fail(advice.STORE)
-    operator.setitem(target, key, value)  # type: ignore[call-overload]
+    operator.setitem(target, key, value)
 
 
 def helper(function: Any) -> Any:
