@@ -97,7 +97,10 @@ def _lengthens(operand: Node, axis: int, turn: Node, carried: list[Node]) -> boo
         others = [arg for place, arg in enumerate(node.args) if not (follows and place == along)]
         if any(depends(arg) for arg in others):
             return False, False
-        return follows or node.shape[axis] == 1, follows
+        if node.shape[axis] == 1:
+            # one value for a whole block of k, which may be another for the next
+            return not follows, False
+        return follows, follows
 
     invariant: dict[Node, bool] = {turn: True}
 
