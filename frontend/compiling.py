@@ -5,6 +5,7 @@ import __future__
 
 import ast
 import dis
+import re
 from collections.abc import Iterator
 from types import CodeType
 
@@ -144,15 +145,24 @@ def _story(code: CodeType, ignored_lines: frozenset[int]) -> list[tuple[str, str
     story: list[tuple[str, str]] = []
     for instruction in dis.get_instructions(code):
         line = instruction.positions.lineno if instruction.positions else None
-        if instruction.opname in _TELLING and line not in ignored_lines:
-            # How an attribute is called depends on what the whole module imports.
-            name = "LOAD_ATTR" if instruction.opname == "LOAD_METHOD" else instruction.opname
-            value = (
-                instruction.argrepr.rpartition(" + ")[2] if name in _CALLED else instruction.argrepr
-            )
-            if not isinstance(instruction.argval, CodeType):
-                story.append((name, f"{line} {value}"))
+        if line not in ignored_lines and not isinstance(instruction.argval, CodeType):
+            story += [(name, f"{line} {value}") for name, value in _telling(instruction)]
     return story
+
+
+def _telling(instruction: dis.Instruction) -> list[tuple[str, object]]:
+    """What an instruction says, under the same names whichever way it was compiled."""
+    name = instruction.opname
+    # From Python 3.13 on one instruction may move two variables.
+    moves = [f"{move}_FAST" for move in re.findall("(LOAD|STORE)_FAST", name)]
+    if moves:
+        pair = isinstance(instruction.argval, tuple)
+        return list(zip(moves, instruction.argval if pair else [instruction.argval], strict=True))
+    if name not in _TELLING:
+        return []
+    # How an attribute is called depends on what the whole module imports.
+    name = "LOAD_ATTR" if name == "LOAD_METHOD" else name
+    return [(name, instruction.argval if name in _CALLED else instruction.argrepr)]
 
 
 def _is_subsequence(short: list[tuple[str, str]], long: list[tuple[str, str]]) -> bool:

@@ -18,6 +18,25 @@ _MUTATORS = frozenset(
     "popleft discard".split()
 )
 _LOOPS = (cst.For, cst.While)
+_TELLING = frozenset(
+    {
+        cst.Return,
+        cst.Break,
+        cst.Continue,
+        cst.Yield,
+        cst.Await,
+        cst.Call,
+        cst.Name,
+        cst.Assign,
+        cst.AugAssign,
+        cst.AnnAssign,
+        cst.Del,
+        cst.For,
+        cst.While,
+        cst.FunctionDef,
+        cst.Lambda,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +62,10 @@ class _Search:
     def _search(
         self, node: Any, local: frozenset[str], *, in_loop: bool, in_function: bool
     ) -> Iterator[Obstacle]:
+        if type(node) not in _TELLING:
+            for part in parts(node):
+                yield from self._search(part, local, in_loop=in_loop, in_function=in_function)
+            return
         match node:
             case cst.Return() if not in_function:
                 yield Obstacle(node, "return")

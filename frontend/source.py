@@ -132,16 +132,20 @@ def _lambda(
         return None
     # The first expression of the body; instructions that belong to none have no width.
     start = min(
-        (line, column)
-        for line, end_line, column, end_column in code.co_positions()
-        if line is not None and column is not None and (line, column) != (end_line, end_column)
+        (
+            (line, column)
+            for line, end_line, column, end_column in code.co_positions()
+            if line is not None and column is not None and (line, column) != (end_line, end_column)
+        ),
+        default=None,
     )
     for node in ast.walk(tree):
         if not isinstance(node, ast.Lambda) or node.lineno != code.co_firstlineno:
             continue
         body = node.body
         ends = (body.end_lineno, body.end_col_offset)
-        if not (body.lineno, body.col_offset) <= start <= ends:
+        # A body that is a constant may have no instruction with a width.
+        if start and not (body.lineno, body.col_offset) <= start <= ends:
             continue
         if same_code(function_code(node, code, imported=imported), code, frozenset()):
             original = ast.get_source_segment(text, node)
