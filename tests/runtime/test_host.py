@@ -54,10 +54,12 @@ def test_levels(monkeypatch, level, bits, last):
 _ALL = {name for names in module._X86_LEVELS.values() for name in names} | {"avx512bf16"}
 
 
-def test_native_takes_what_is_there(monkeypatch):
+@pytest.mark.parametrize(("vendor", "pairs"), [("AuthenticAMD", True), ("GenuineIntel", False)])
+def test_native_takes_what_is_there_and_fast(monkeypatch, vendor, pairs):
     monkeypatch.setattr(module.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(module, "_present_features", lambda: frozenset(_ALL))
-    assert host().bf16_dot and not host().amx_bf16 and host().vector_bits == 512
+    monkeypatch.setattr(module, "_vendor", lambda: vendor)
+    assert host().bf16_dot is pairs and not host().amx_bf16 and host().vector_bits == 512
     module._host.cache_clear()
     monkeypatch.setattr(module, "_present_features", lambda: frozenset(_ALL - {"avx512cd"}))
     assert host().vector_bits == 256 and not host().bf16_dot

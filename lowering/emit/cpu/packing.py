@@ -23,6 +23,8 @@ CHUNK_BYTES = 512 << 10
 # lies, a few of its rows at a time.
 FEW_ROWS = 16
 FEW_ROWS_DEPTH = 16
+# Shorter rows defeat the fetching ahead of the hardware.
+LONG_ROW = 512
 # Rows of the matrix unit's accumulators start in different cache sets.
 TOTAL_PADDING = 16
 # Blocks are packed for the whole launch from this many uses on.
