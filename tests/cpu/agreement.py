@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import guarded
 import numpy as np
+import pytest
 from tile_ir_interpreter import interpret
 
 import gizml_tile as tile
 from gizml_tile.dtypes import to_numpy
 from gizml_tile.lowering.tile_passes.pipeline import simplify
 from gizml_tile.program import trace
+from gizml_tile.runtime import pool
 
 HALF_ULP = 2.0**-24
 FLOATS = {"f32": np.dtype(np.float32), "f16": np.dtype(np.float16)}
@@ -32,10 +35,17 @@ def agree(grid: Sequence[int], body: Callable[..., None], bound: float = 0.0) ->
     wanted = [memory.copy() for memory in memories]
     for memory, old in zip(memories, before, strict=True):
         memory[...] = old
-    tile.run(list(grid), body)
+    launch(grid, body)
     for memory, want in zip(memories, wanted, strict=True):
         assert_close(memory, want, bound)
     return written
+
+
+def launch(grid: Sequence[int], body: Callable[..., None]) -> None:
+    """Launches a body that was not launched before, on two threads with watched arenas."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool, "launch", guarded.launch)
+        tile.run(list(grid), body)
 
 
 def memory_of(array: np.ndarray) -> np.ndarray:
@@ -89,14 +99,17 @@ def laid_out(values: np.ndarray, order: str) -> np.ndarray:
         return np.swapaxes(np.ascontiguousarray(np.swapaxes(values, -1, -2)), -1, -2)
     match order:
         case "inside":
-            view = np.full((*lead, rows + 3, columns + 5), 7).astype(values.dtype)[..., 1 : rows + 1, 3 : columns + 3]
+            whole = np.full((*lead, rows + 3, columns + 5), 7).astype(values.dtype)
+            view = whole[..., 1 : rows + 1, 3 : columns + 3]
         case "turned":
             whole = np.full((*lead, columns + 5, rows + 3), 7).astype(values.dtype)
             view = np.swapaxes(whole[..., 3 : columns + 3, 1 : rows + 1], -1, -2)
         case "steps":
-            view = np.full((*lead, 2 * rows + 1, 3 * columns + 1), 7).astype(values.dtype)[..., 1::2, 1::3]
+            whole = np.full((*lead, 2 * rows + 1, 3 * columns + 1), 7).astype(values.dtype)
+            view = whole[..., 1::2, 1::3]
         case "back":
-            view = np.full((*lead, rows + 2, columns + 2), 7).astype(values.dtype)[..., rows:0:-1, columns:0:-1]
+            whole = np.full((*lead, rows + 2, columns + 2), 7).astype(values.dtype)
+            view = whole[..., rows:0:-1, columns:0:-1]
         case _:
             raise ValueError(order)
     view[last] = values

@@ -1,7 +1,6 @@
 """Offsets beyond 32 bits, and the arena: a thread's memory is as large as a program says."""
 
 import numpy as np
-import pytest
 from agreement import agree, assert_close, numbers
 
 import gizml_tile as tile
