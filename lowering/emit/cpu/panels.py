@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gizml_tile.dtypes import BF16
 from gizml_tile.lowering.emit.cpu.access import broadcast, numbers
 from gizml_tile.lowering.emit.cpu.builder import Function, Value, vector
-from gizml_tile.lowering.emit.cpu.dot import depth_step
+from gizml_tile.lowering.emit.cpu.dot import CACHE_LINE_BYTES, depth_step
 from gizml_tile.lowering.emit.cpu.evaluate import Pass, RowPlace
 from gizml_tile.lowering.emit.cpu.packing import Packing
 from gizml_tile.lowering.emit.cpu.scope import Scope, register_dtype
@@ -20,6 +20,8 @@ from gizml_tile.nodes import Node
 
 # Vectors of a row that are written without a loop.
 UNROLLED_VECTORS = 16
+# Rows of a right operand that are on their way from memory while one is packed.
+ROWS_AHEAD = 16
 
 
 @dataclass
@@ -123,6 +125,7 @@ class Packer:
             places.append((RowPlace(self.shared, row, function.add(local, lane), width), row))
         for place, _ in places:
             place.prepare((self.node,))
+            self._fetch_ahead(place)
         line = function.offset(target, function.mul(function.divide(k, layout.pair), layout.row_bytes))
 
         def write(panel: Value, inner: int) -> None:
@@ -149,6 +152,20 @@ class Packer:
         else:
             function.loop(0, layout.panels, 1, in_panels)
         return ()
+
+    def _fetch_ahead(self, place: RowPlace) -> None:
+        """Brings rows near that are packed soon: they are short and far apart, which defeats the hardware."""
+        function = self.scope.function
+        for node, line in place.lines.items():
+            element_bytes = line.block.dtype.bytes
+            if line.stride_bytes != element_bytes or node.shape[0] == 1:
+                continue
+            name = "llvm.prefetch.p0"
+            function.module.declare(name, f"void @{name}(ptr, i32 immarg, i32 immarg, i32 immarg)")
+            ahead = function.offset(line.pointer, function.mul(line.block.rows.stride_bytes, ROWS_AHEAD))
+            for start in range(0, node.shape[1] * element_bytes, CACHE_LINE_BYTES):
+                address = function.offset(ahead, start)
+                function.call_void(name, f"ptr {address}", "i32 0", "i32 3", "i32 1")
 
     def _right_turned(self, target: str, base: Value, depth: Value) -> None:
         """The source's rows are columns of the operand; pairs of k lie in its rows already."""
