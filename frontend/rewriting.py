@@ -14,6 +14,7 @@ import libcst as cst
 from gizml_tile.errors import Place, TileError
 from gizml_tile.frontend import assignments, branches, calls, operators
 from gizml_tile.frontend.compiling import class_of
+from gizml_tile.frontend.header import runnable
 from gizml_tile.frontend.inference import Inference
 from gizml_tile.frontend.kinds import Kind
 from gizml_tile.frontend.positions import PositionMap, Span, compiled, write_out
@@ -155,6 +156,7 @@ def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
     name = source.function.__name__
     if name.isidentifier() and name != new.name.value:  # a wrapper is known by what it wraps
         new = new.with_changes(name=cst.Name(name))
+    new = runnable(new, source.function)
     new = new.with_changes(decorators=(), leading_lines=(), lines_after_decorators=())
     rewriter.origins[new] = node
     out = cst.Module(

@@ -38,9 +38,10 @@ class Numbers:
 class Writer:
     """Writes one random kernel."""
 
-    def __init__(self, seed, *, loose=False):
+    def __init__(self, seed, *, loose=False, unknown=False):
         self.random = random.Random(seed)
         self.loose = loose
+        self.unknown = unknown
         self.lines = []
         self.tiles = ["a", "b", "c"]
         self.indices = ["i", "j", "n"]
@@ -51,10 +52,21 @@ class Writer:
     def source(self):
         """The text of a kernel ``kernel(p, x, y, n)``, with a helper before it."""
         self.helper()
-        self.line(0, "def kernel(p, x, y, n, *, FLAG=True, SIZE=3):")
-        self.line(1, "X, Y = p.read(x, [1]), p.write(y, [1])")
-        self.line(1, "i, j = p.id(0), X.blocks(0) - 6")
-        self.line(1, "a, b, c = X[0], X[1], X[i + 2]")
+        head = [
+            "X, Y = p.read(x, [1]), p.write(y, [1])",
+            "i, j = p.id(0), X.blocks(0) - 6",
+            "a, b, c = X[0], X[1], X[i + 2]",
+        ]
+        kernel = "def kernel(p, x, y, n, *, FLAG=True, SIZE=3):"
+        if self.unknown:  # the same in a function whose arguments may be anything
+            arguments = "X, Y, i, j, n, a, b, c, FLAG, SIZE"
+            for depth, text in ((0, kernel), *((1, each) for each in head)):
+                self.line(depth, text)
+            self.line(1, f"inside({arguments})")
+            self.line(0, f"def inside({arguments}):")
+        else:
+            for depth, text in ((0, kernel), *((1, each) for each in head)):
+                self.line(depth, text)
         self.block(1, 0, in_unrolled=False, on_device=False)
         self.line(1, "Y[0] = a")
         self.line(1, "Y[1] = b")

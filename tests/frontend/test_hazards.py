@@ -956,3 +956,15 @@ def test_same_ir_with_scalars():
     )
     with pytest.raises(tile.TileError, match="mul does not take masks"):
         same_ir(function, tensor("x", 1), tensor("y", 1), scalar("n"))
+
+
+def test_a_preview_needs_only_the_originals_globals():
+    size, kind = (2, 4), type("Kind", (), {})
+
+    @tile.kernel(grid=1)
+    def run(p, x: kind, n=size, *rest: kind, S: int = size[1], K=4, **more: kind) -> kind:
+        p.write(x, [S])[0] = n[0]
+
+    assert run.preview().splitlines()[0] == (
+        "def run(p, x: 'kind', n=(2, 4), *rest: 'kind', S: int = 4, K=4, **more: 'kind') -> 'kind':"
+    )

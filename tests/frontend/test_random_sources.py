@@ -17,7 +17,7 @@ def no_disk_cache(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_source(seed):
-    function = written(Writer(seed, loose=seed % 2 == 1).source(), "kernel")
+    function = written(Writer(seed, loose=seed % 2 == 1, unknown=seed % 3 == 0).source(), "kernel")
     numbers = Numbers(DATA)
     function(numbers, None, None, 2)
     stored = np.full(8, np.nan, np.float32)
