@@ -13,7 +13,7 @@ from typing import Any
 
 from gizml_tile.described import constant, grid, value
 from gizml_tile.errors import TileError
-from gizml_tile.kernel import Function, Kernel
+from gizml_tile.kernel import Function, Gridded, Kernel
 
 _LOOKS = ("ir", "source", "explain", "check")
 
@@ -113,7 +113,7 @@ def _preview(options: argparse.Namespace) -> None:
     _print("\n\n".join(texts) + "\n", "diff" if options.diff else "python")
 
 
-def _look(options: argparse.Namespace) -> None:
+def _look(options: argparse.Namespace) -> int:
     file, _, name = _place(options.place)
     module = _load(file)
     kernel = _kernel(module, name, file)
@@ -127,16 +127,21 @@ def _look(options: argparse.Namespace) -> None:
         named["kind"] = options.kind
     if options.arch:
         named["arch"] = options.arch
-    launched: Any = kernel[_parsed(grid, options.grid)] if options.grid else kernel
-    if options.look != "check":
-        _print(getattr(launched, options.look)(**named), "llvm" if options.look == "source" else "")
-        return
+    launched = kernel[_parsed(grid, options.grid)] if options.grid else Gridded(kernel, kernel.grid)
+    if options.look == "check":
+        return _check(kernel, launched, named)
+    _print(getattr(launched, options.look)(**named), "llvm" if options.look == "source" else "")
+    return 0
+
+
+def _check(kernel: Kernel, launched: Gridded, named: dict[str, Any]) -> int:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        launched.source(**named)
+        launched.check(**named)
     for warning in found:
         print(f"{warning.filename}:{warning.lineno}: {warning.message}")
     print(f"{kernel.__name__}: no errors, {len(found)} warnings")
+    return 0
 
 
 def _parsed(parse: Callable[[str], Any], text: str) -> Any:

@@ -104,7 +104,7 @@ class Kernel(_Written):
         )
         super().__init__(plain, "kernel", depth + 1)
         self._name = self._signature.name
-        self._grid = grid
+        self.grid = grid
         self._traces = Traces()
         self._measure = measure
         self._reading: Reading | None = None
@@ -120,7 +120,7 @@ class Kernel(_Written):
                 if results is not None:
                     self._traces.hits += 1
                     return results
-        return self._launch(self._grid, args, named)
+        return self._launch(self.grid, args, named)
 
     def __getitem__(self, grid: GridSpec) -> Gridded:
         """The kernel with another grid: an int, up to three ints, or a function of the arguments."""
@@ -132,7 +132,7 @@ class Kernel(_Written):
 
     def best(self, *args: Any, **named: Any) -> Mapping[str, object]:
         """The configuration that a launch with these arguments uses. Raises TileError without configs."""
-        return Gridded(self, self._grid).best(*args, **named)
+        return Gridded(self, self.grid).best(*args, **named)
 
     def ir(self, *args: Any, **named: Any) -> str:
         """The tile IR for these arguments as text, one node a line; nothing is launched.
@@ -140,19 +140,19 @@ class Kernel(_Written):
         ``kind``, ``arch`` and ``warps`` choose the device; ``storage`` replaces the tensors' storage
         types, one for each ``read`` or ``write`` call in order.
         """
-        return Gridded(self, self._grid).ir(*args, **named)
+        return Gridded(self, self.grid).ir(*args, **named)
 
     def source(self, *args: Any, **named: Any) -> str:
         """The code that a launch with these arguments runs; takes what ``ir`` takes."""
-        return Gridded(self, self._grid).source(*args, **named)
+        return Gridded(self, self.grid).source(*args, **named)
 
     def explain(self, *args: Any, **named: Any) -> str:
         """The plan for these arguments with its reasons; takes what ``ir`` takes."""
-        return Gridded(self, self._grid).explain(*args, **named)
+        return Gridded(self, self.grid).explain(*args, **named)
 
     def simulate(self, *args: Any, **named: Any) -> Any:
         """Run these arguments on a simulated device; takes what ``ir`` takes."""
-        return Gridded(self, self._grid).simulate(*args, **named)
+        return Gridded(self, self.grid).simulate(*args, **named)
 
     def _launch(self, grid: GridSpec | None, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         self._refuse_inside()
@@ -185,7 +185,7 @@ class Kernel(_Written):
             if repeat is None:
                 return
             self._more_repeats.add(key, repeat)
-            if plain and grid is self._grid:
+            if plain and grid is self.grid:
                 self._repeats = self._more_repeats.of(key)
 
     def _chosen(
@@ -280,18 +280,18 @@ class Kernel(_Written):
 class Gridded:
     """A kernel with a grid: what ``kernel[grid]`` gives."""
 
-    __slots__ = ("_grid", "_kernel")
+    __slots__ = ("_kernel", "grid")
 
     def __init__(self, kernel: Kernel, grid: GridSpec | None) -> None:
         self._kernel = kernel
-        self._grid = grid
+        self.grid = grid
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Launch on this grid; the written tensors in the order of the ``write`` calls."""
-        return self._kernel._launch(self._grid, args, named)
+        return self._kernel._launch(self.grid, args, named)
 
     def __repr__(self) -> str:
-        return f"<{self._kernel!r} on {self._grid!r}>"
+        return f"<{self._kernel!r} on {self.grid!r}>"
 
     def best(self, *args: Any, **named: Any) -> Mapping[str, object]:
         """The configuration that a launch with these arguments uses. Raises TileError without configs."""
@@ -300,7 +300,7 @@ class Gridded:
             raise TileError(
                 f"{kernel._name} has no configurations: @tile.kernel(configs=[...])", here()
             )
-        return dict(kernel._chosen(self._grid, args, named, kernel._measure))
+        return dict(kernel._chosen(self.grid, args, named, kernel._measure))
 
     def ir(self, *args: Any, **named: Any) -> str:
         """`Kernel.ir` on this grid."""
@@ -318,13 +318,17 @@ class Gridded:
         """`Kernel.simulate` on this grid."""
         return self._look(looking.simulate, args, named)
 
+    def check(self, *args: Any, **named: Any) -> None:
+        """All of a launch but running it, with its errors and warnings; takes what ``ir`` takes."""
+        self._look(looking.check, args, named)
+
     def _look(self, look: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         kernel = self._kernel
         kernel._refuse_inside()
         asked = {name: named.pop(name) for name in ("kind", "arch", "storage") if name in named}
         if kernel._configs is not None:
-            named |= kernel._chosen(self._grid, args, named, False)
-        return look(kernel._request(self._grid, args, named), **asked)
+            named |= kernel._chosen(self.grid, args, named, False)
+        return look(kernel._request(self.grid, args, named), **asked)
 
 
 def _fill(item: object, stand_ins: list[Any]) -> object:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from gizml_tile import build
 from gizml_tile.dtypes import DType, as_dtype
 from gizml_tile.errors import TileError, here
+from gizml_tile.launch import check as check_launch
 from gizml_tile.launch import layout, tracing
 from gizml_tile.nodes import TileProgram
 from gizml_tile.program import Program, trace
+from gizml_tile.ragged import warn_ragged
 from gizml_tile.runtime.tensors import TensorInfo
 from gizml_tile.specialise import Prepared, Request, placed, variant_of
 from gizml_tile.target import target
@@ -66,6 +68,20 @@ def explain(
     """The plan of a launch with its reasons."""
     program, prepared = _program(request, kind, arch, storage)
     return build.explain(program, _layout(prepared))
+
+
+def check(
+    request: Request,
+    kind: str | None = None,
+    arch: str | None = None,
+    storage: Sequence[object] = (),
+) -> None:
+    """Do all of a launch but running it, with its errors and warnings."""
+    program, prepared = _program(request, kind, arch, storage)
+    variant = prepared.variant
+    check_launch(request.name, prepared.names, prepared.infos, variant.written)
+    warn_ragged(variant.ragged, [info.shape for info in prepared.infos])
+    build.source(program, _layout(prepared))
 
 
 def simulate(

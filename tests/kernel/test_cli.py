@@ -122,6 +122,30 @@ def test_check(file, command):
     assert (code, out) == (0, "copy: no errors, 0 warnings\n")
 
 
+RAGGED = """\
+import gizml_tile as tile
+
+
+@tile.kernel(grid=1)
+def total(p, x, out):
+    value = p.read(x, [8])[0] + 1
+    p.write(out, [1])[0] = value.sum(1)
+"""
+
+
+def test_check_shows_warnings(tmp_path, command, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    path = tmp_path / "ragged_kernel.py"
+    path.write_text(RAGGED)
+    code, out, _ = command("check", path, "-a", "x=f32[9]", "-a", "out=f32[1]")
+    assert code == 0
+    first, last = out.splitlines()
+    assert first.startswith(f"{path}:7: ")
+    assert last == "total: no errors, 1 warnings"
+    code, out, _ = command("check", path, "-a", "x=f32[16]", "-a", "out=f32[1]")
+    assert (code, out) == (0, "total: no errors, 0 warnings\n")
+
+
 MISTAKES = [
     (["ir", "{file}:scale"], 1, "scale() needs the argument 'x'"),
     (["ir", "{file}:scale", *ARGUMENTS, "-c", "BM=3"], 1, "3 is not a power of two"),
