@@ -94,7 +94,8 @@ class Product:
         """Compares a product without work on its operands with one chain along k of the whole."""
         a, b, c = self.operands()
         self.launch((a, b, c))
-        a, b = (np.swapaxes(x, -1, -2) if turned else x for x, turned in zip((a, b), self.transposed, strict=True))
+        a = np.swapaxes(a, -1, -2) if self.transposed[0] else a
+        b = np.swapaxes(b, -1, -2) if self.transposed[1] else b
         if c.dtype.kind == "i":
             assert np.array_equal(c, a.astype(np.int32) @ b.astype(np.int32))
         elif {*self.types} <= {"bf16", "fp8"}:

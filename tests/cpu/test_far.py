@@ -70,7 +70,7 @@ def test_a_product_of_rows_2_to_the_31_bytes_apart():
     """Row and column strides beyond 32 bits, in operands that are read in place, packed and turned."""
     rng = np.random.default_rng(0)
     memory = lazy(2, 2**31 + 2**12)
-    left = np.lib.stride_tricks.as_strided(memory.view(np.float32), (2, 64), memory.strides[:1] + (4,))
+    left = np.lib.stride_tricks.as_strided(memory.view(np.float32), (2, 64), (memory.strides[0], 4))
     left[...] = numbers(rng, (2, 64), np.dtype(np.float32))
     right = numbers(rng, (64, 24), np.dtype(np.float32))
     results = []
