@@ -30,12 +30,14 @@ _HEADER_BYTES = len(_MAGIC) + _DIGEST_BYTES + _LENGTH.size
 _SUFFIX = ".kernel"
 _PARTIAL = ".partial"
 _PARTIAL_SECONDS = 3600
-# Reading every entry's size takes longer than writing one, so only some writes look at the limit.
-_PUTS_BETWEEN_TRIMS = 32
+# Reading every entry's size takes longer than writing one, so only some writes look at the limits.
+_PUTS_BETWEEN_TRIMS = 64
+_MOST_ENTRIES = 1 << 13
+# A trim makes room for some time.
+_KEPT_EIGHTHS = 7
 # An entry's time of use is written at most this often, so that reading a cache stays reading.
 _USE_SECONDS = 3600
 
-_puts = itertools.count()
 _partials = itertools.count()
 
 
@@ -110,13 +112,15 @@ def put(key: str, entry: Entry) -> None:
         with contextlib.suppress(OSError):
             partial.unlink()
         return
-    if next(_puts) % _PUTS_BETWEEN_TRIMS == 0 or len(entry.data) * _PUTS_BETWEEN_TRIMS > limit():
-        trim(limit())
+    # Names are digests, so every process comes to its share of the trims, however few entries it puts.
+    due = int(path.name[:8], 16) % _PUTS_BETWEEN_TRIMS == 0
+    if due or len(entry.data) * _PUTS_BETWEEN_TRIMS > limit():
+        _keep_within(limit())
 
 
 def entries() -> list[Stored]:
     """Every entry, the longest unused first."""
-    return sorted(_files(_SUFFIX), key=lambda stored: (stored.used, stored.path.name))
+    return [Stored(Path(path), size, used) for used, size, path in sorted(_files(_SUFFIX))]
 
 
 def size() -> int:
@@ -146,31 +150,44 @@ def bytes_of(text: str) -> int | None:
 
 def trim(limit_bytes: int) -> int:
     """Remove the longest unused entries until the rest takes at most ``limit_bytes``; the number removed."""
-    known = entries()
-    total = sum(stored.bytes for stored in known)
-    removed = 0
-    for stored in known:
-        if total <= limit_bytes:
-            break
-        _remove(stored.path)
-        total -= stored.bytes
-        removed += 1
+    removed = _trim(sorted(_files(_SUFFIX)), limit_bytes, _MOST_ENTRIES)
     # What a process that was killed left half written.
-    for stored in _files(_PARTIAL):
-        if time.time() - stored.used > _PARTIAL_SECONDS:
-            _remove(stored.path)
+    for used, _, path in list(_files(_PARTIAL)):
+        if time.time() - used > _PARTIAL_SECONDS:
+            _remove(path)
+    return removed
+
+
+def _keep_within(limit_bytes: int) -> None:
+    """Trim where there is more than the limits allow, by somewhat more than is needed."""
+    known = list(_files(_SUFFIX))
+    if len(known) > _MOST_ENTRIES or sum(bytes_each for _, bytes_each, _ in known) > limit_bytes:
+        trim_to = limit_bytes * _KEPT_EIGHTHS // 8, _MOST_ENTRIES * _KEPT_EIGHTHS // 8
+        _trim(sorted(known), *trim_to)
+
+
+def _trim(known: list[tuple[float, int, str]], limit_bytes: int, most: int) -> int:
+    total = sum(bytes_each for _, bytes_each, _ in known)
+    removed = 0
+    for _, bytes_each, path in known:
+        if total <= limit_bytes and len(known) - removed <= most:
+            break
+        _remove(path)
+        total -= bytes_each
+        removed += 1
     return removed
 
 
 def clear() -> int:
     """Remove every entry; the number removed."""
-    known = [*entries(), *_files(_PARTIAL), *_files(_FINGERPRINT)]
-    for stored in known:
-        _remove(stored.path)
-    return sum(stored.path.name.endswith(_SUFFIX) for stored in known)
+    known = [path for suffix in (_SUFFIX, _PARTIAL, _FINGERPRINT) for _, _, path in _files(suffix)]
+    for path in known:
+        _remove(path)
+    return sum(path.endswith(_SUFFIX) for path in known)
 
 
-def _files(suffix: str) -> Iterator[Stored]:
+def _files(suffix: str) -> Iterator[tuple[float, int, str]]:
+    """When each file of a kind was last used, its size and its path."""
     place = folder()
     if place is None:
         return
@@ -181,14 +198,14 @@ def _files(suffix: str) -> Iterator[Stored]:
                     # Another process may have removed it since.
                     with contextlib.suppress(OSError):
                         status = file.stat()
-                        yield Stored(Path(file.path), status.st_size, status.st_mtime)
+                        yield status.st_mtime, status.st_size, file.path
     except OSError:
         return
 
 
-def _remove(path: Path) -> None:
+def _remove(path: str) -> None:
     with contextlib.suppress(OSError):
-        path.unlink()
+        os.unlink(path)
 
 
 def _name(key: str) -> str:

@@ -44,11 +44,11 @@ def test_every_truncation_is_a_miss_and_is_replaced(place):
     assert get("a") == ENTRY
 
 
-def test_every_flipped_byte_is_a_miss():
+def test_a_flipped_byte_is_a_miss():
     put("a", ENTRY)
     path = entries()[0].path
     whole = path.read_bytes()
-    for at in range(len(whole)):
+    for at in [*range(120), *range(120, len(whole), 29), len(whole) - 1]:
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
         assert get("a") is None, at
 
@@ -97,6 +97,17 @@ def test_the_limit_holds_while_putting(monkeypatch):
     assert get("39") == ENTRY
 
 
+def test_the_number_of_entries_is_bounded(monkeypatch):
+    monkeypatch.setattr(disk_cache, "_MOST_ENTRIES", 24)
+    monkeypatch.setattr(disk_cache, "_PUTS_BETWEEN_TRIMS", 4)
+    most = 0
+    for number in range(120):
+        put(str(number), ENTRY)
+        most = max(most, len(entries()))
+    assert 21 <= len(entries()) <= most < 64
+    assert get("119") == ENTRY
+
+
 @pytest.mark.parametrize(
     ("text", "value"), [("", 256 << 20), ("100", 100), ("2k", 2048), ("1G", 1 << 30)]
 )
@@ -127,7 +138,7 @@ RACE = """
 import sys
 from gizml_tile.runtime.disk_cache import Entry, get, put
 seed = int(sys.argv[1])
-for turn in range(60):
+for turn in range(15):
     for key in range(4):
         found = get(str(key))
         assert found is None or found.data == bytes([found.metadata["fill"]]) * 50_000, "torn"
