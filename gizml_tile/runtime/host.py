@@ -67,7 +67,9 @@ class Host:
         """Everything that compiled code depends on: the part of a cache key that names the CPU."""
         extra = f"{'+bf16' if self.bf16_dot else ''}{'+amx' if self.amx_bf16 else ''}"
         caches = f"{self.l1_bytes},{self.l2_bytes},{self.l3_bytes}"
-        return f"{self.triple} {self.cpu_base} {self.feature_text} {self.vector_bits}{extra} {caches}"
+        return (
+            f"{self.triple} {self.cpu_base} {self.feature_text} {self.vector_bits}{extra} {caches}"
+        )
 
 
 def host() -> Host:
@@ -98,10 +100,14 @@ def _host(cpu: str, threads: str, omp_threads: str) -> Host:
             *caches,
         )
     if cpu != "native":
-        raise TileError(f"{CPU_VARIABLE}={cpu} is for x86-64; on {machine} only native is known", here())
+        raise TileError(
+            f"{CPU_VARIABLE}={cpu} is for x86-64; on {machine} only native is known", here()
+        )
     if machine in ("aarch64", "arm64"):
         return Host("aarch64-" + _system(), "generic", ("neon",), 128, False, False, count, *caches)
-    raise TileError(f"no CPU code can be made for {machine}; x86-64 and aarch64 are supported", here())
+    raise TileError(
+        f"no CPU code can be made for {machine}; x86-64 and aarch64 are supported", here()
+    )
 
 
 def _x86(cpu: str) -> tuple[tuple[str, ...], int, bool, bool]:
@@ -148,7 +154,9 @@ def _vendor() -> str:
 @lru_cache
 def _present_features() -> frozenset[str]:
     """Features that every witness asked agrees on: the operating system's list and NumPy's."""
-    witnesses = [witness for witness in (_linux_features(), _numpy_features()) if witness is not None]
+    witnesses = [
+        witness for witness in (_linux_features(), _numpy_features()) if witness is not None
+    ]
     names = [*(name for level in _X86_LEVELS.values() for name in level), "avx512bf16"]
     found = {
         name
@@ -208,7 +216,10 @@ def _request_amx() -> bool:
     except (OSError, AttributeError):
         return False
     syscall.restype = ctypes.c_long
-    request = (ctypes.c_long(value) for value in (_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA))
+    request = (
+        ctypes.c_long(value)
+        for value in (_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA)
+    )
     return bool(syscall(*request) == 0)
 
 
@@ -246,7 +257,9 @@ def _cgroup_quota() -> float | None:
         if line.startswith("0::"):
             folder = line[3:]
     quotas = []
-    for place in dict.fromkeys((f"/sys/fs/cgroup{folder.rstrip('/')}/cpu.max", "/sys/fs/cgroup/cpu.max")):
+    for place in dict.fromkeys(
+        (f"/sys/fs/cgroup{folder.rstrip('/')}/cpu.max", "/sys/fs/cgroup/cpu.max")
+    ):
         quotas.append(_read(place).split())
     version_1 = "/sys/fs/cgroup/cpu/cpu.cfs_"
     quotas.append(f"{_read(version_1 + 'quota_us')} {_read(version_1 + 'period_us')}".split())
