@@ -12,10 +12,13 @@ from gizml_tile.frontend.scopes import Function, parameters
 from gizml_tile.frontend.spelling import chain_of, is_negative_number
 
 # Methods of Python's own containers and strings, which need no rewriting.
-_HOST_METHODS = frozenset(
-    "append extend insert remove pop clear sort reverse update setdefault popitem discard keys values items "
-    "get index count copy format join split strip lower upper startswith endswith replace encode decode "
+_TEXT_METHODS = frozenset(
+    "keys values items format join split strip lower upper startswith endswith replace encode decode "
     "bit_length is_integer".split()
+)
+_HOST_METHODS = _TEXT_METHODS | frozenset(
+    "append extend insert remove pop clear sort reverse update setdefault popitem discard add get index "
+    "count copy".split()
 )
 _TAKES_FUNCTIONS = frozenset({"map", "filter", "reduce", "partial", "fold", "loop", "cond"})
 
@@ -117,9 +120,11 @@ def _is_plain_callee(rewriter: Rewriter, function: cst.BaseExpression) -> bool:
                 if rewriter.resolver.call_is_plain(chain):
                     return True
                 return not rewriter.resolver.is_helper(chain) and name in _HOST_METHODS
-            if name in _HOST_METHODS:
-                return True
-            return name in METHODS and receiver is Kind.UNKNOWN
+            if receiver is Kind.HOST:
+                return name in _HOST_METHODS
+            return receiver is not Kind.OBJECT and (
+                name in _TEXT_METHODS or (receiver is Kind.UNKNOWN and name in METHODS)
+            )
         case cst.Lambda():
             return True
     return False

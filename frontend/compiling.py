@@ -36,25 +36,21 @@ def function_code(
     """
     _strip(node)
     inner: ast.stmt = ast.Expr(node) if isinstance(node, ast.Lambda) else node
-    owner = class_of(like)
-    if owner is not None:
-        # Names with two underscores are mangled with the class's name.
-        inner = ast.ClassDef(owner, [], [], [inner], [])
+    ast.copy_location(inner, node)
     names = (*like.co_freevars, *extra)
-    around = ast.FunctionDef(
-        "around",
-        ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, []),
-        [*_kept_global(inner, names), inner],
-        [],
-        None,
-    )
-    for each in (inner, around):
-        if not hasattr(each, "lineno"):
-            ast.copy_location(each, node)
-    body: list[ast.stmt] = [around]
-    if imported:
-        body.insert(0, ast.copy_location(ast.Import([ast.alias(name) for name in imported]), node))
-    module = ast.Module([ast.fix_missing_locations(each) for each in body], [])
+    owner = class_of(like)
+    # Names with two underscores are mangled with the class's name.
+    text = f"def around({', '.join(names)}):\n" + (f" class {owner}:\n  pass" if owner else " pass")
+    module = ast.parse(text)
+    around = module.body[0]
+    assert isinstance(around, ast.FunctionDef)
+    place = around.body[0] if owner else around
+    assert isinstance(place, ast.FunctionDef | ast.ClassDef)
+    place.body[:] = [inner]
+    around.body[:0] = _kept_global(inner, names)
+    modules = [name for name in imported if name.isidentifier()]
+    if modules:
+        module.body[:0] = ast.parse(f"import {', '.join(modules)}").body
     compiled = compile(
         module, like.co_filename, "exec", flags=like.co_flags & _FUTURES, dont_inherit=True
     )

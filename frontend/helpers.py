@@ -9,12 +9,16 @@ import sysconfig
 from collections.abc import Callable
 from functools import lru_cache
 from types import CodeType, FunctionType, MethodType
+from typing import Any
 
 from gizml_tile.errors import is_own_file
 
 _GENERATOR = (
     0x20 | 0x80 | 0x100 | 0x200
 )  # CO_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE, CO_ASYNC_GENERATOR
+
+
+Rewrite = Callable[[FunctionType], Callable[..., object]]
 
 
 def _library_folders() -> tuple[str, ...]:
@@ -59,19 +63,28 @@ def needs_rewriting(thing: object) -> bool:
     return isinstance(call, FunctionType) and is_persons(call.__code__)
 
 
+def _dispatched(generic: Any, rewrite: Rewrite) -> Callable[..., object]:
+    """A ``functools.singledispatch`` function whose implementations are rewritten."""
+
+    def call(first: object, *rest: object, **named: object) -> object:
+        return resolved(generic.dispatch(type(first)), rewrite)(first, *rest, **named)
+
+    return call
+
+
 def _is_own(thing: object) -> bool:
     return type(thing).__module__.startswith("gizml_tile.")
 
 
-def resolved(
-    thing: Callable[..., object], rewrite: Callable[[FunctionType], Callable[..., object]]
-) -> Callable[..., object]:
+def resolved(thing: Callable[..., object], rewrite: Rewrite) -> Callable[..., object]:
     """A callable whose functions of the person's are the rewritten ones; the thing itself is unchanged."""
     if not needs_rewriting(thing):
         return thing
     if isinstance(thing, FunctionType):
         if is_persons(thing.__code__):
             return rewrite(thing)
+        if hasattr(thing, "registry") and hasattr(thing, "dispatch"):
+            return _dispatched(thing, rewrite)
         wrapped = thing.__wrapped__  # type: ignore[attr-defined]
         code = getattr(wrapped, "__code__", None)
         if code is not None and is_generator(code):

@@ -78,6 +78,8 @@ class Inference:
                 kind = self._annotated(parameter.annotation.annotation)
             if parameter.star:
                 kind = Kind.HOST
+            elif number == 0 and parameter.name.value in ("self", "cls"):
+                kind = Kind.OBJECT
             state.kinds[parameter.name.value] = kind
             state.definite.add(parameter.name.value)
         if first is Kind.PROGRAM:

@@ -21,6 +21,8 @@ class Kind(Enum):
     # A host value whose parts are host values too.
     CONSTANT = "constant"
     HOST = "host value"
+    # An instance of a class of the person's, whose methods are.
+    OBJECT = "object"
     UNKNOWN = "unknown"
 
     @property
@@ -41,7 +43,16 @@ class Kind(Enum):
 _TILES = frozenset({Kind.TILE, Kind.MASK, Kind.UNIFORM})
 _DEVICE = _TILES | {Kind.INDEX}
 _HOSTS = frozenset(
-    {Kind.CONSTANT, Kind.HOST, Kind.PROGRAM, Kind.IN, Kind.OUT, Kind.TENSOR, Kind.SHAPE}
+    {
+        Kind.CONSTANT,
+        Kind.HOST,
+        Kind.OBJECT,
+        Kind.PROGRAM,
+        Kind.IN,
+        Kind.OUT,
+        Kind.TENSOR,
+        Kind.SHAPE,
+    }
 )
 TRACED = _DEVICE | {Kind.PROGRAM, Kind.IN, Kind.OUT}
 

@@ -275,8 +275,8 @@ def _unknown(function: FunctionType, error: TileError) -> Callable[..., object]:
     def call(*args: object, **keywords: object) -> object:
         if _holds_traced([*args, *keywords.values()]):
             raise TileError(
-                f"{function.__qualname__} holds loops or branches and its source cannot be found, so that it "
-                "cannot take values of the program; keep it in a file",
+                f"{function.__qualname__} holds loops or branches, which must be rewritten where it takes "
+                f"values of the program, but {error.message}",
                 here(),
             ) from error
         return function(*args, **keywords)
