@@ -31,7 +31,14 @@ def agree(grid: Sequence[int], body: Callable[..., None], bound: float = 0.0) ->
     written = [traced.tensors[number] for number in dict.fromkeys(traced.writes)]
     memories = list({id(memory): memory for memory in map(memory_of, written)}.values())
     before = [memory.copy() for memory in memories]
-    interpret(simplify(traced.program), traced.tensors, grid, traced.scalars)
+    shared = any(
+        np.may_share_memory(traced.tensors[number], other)
+        for number in set(traced.writes)
+        for place, other in enumerate(traced.tensors)
+        if place != number
+    )
+    program = simplify(traced.program, may_alias=shared)
+    interpret(program, traced.tensors, grid, traced.scalars)
     wanted = [memory.copy() for memory in memories]
     for memory, old in zip(memories, before, strict=True):
         memory[...] = old
