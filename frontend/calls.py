@@ -37,6 +37,8 @@ def call_expression(rewriter: Rewriter, node: cst.Call) -> cst.BaseExpression:
         extreme = _extreme(rewriter, node, node.func.value)
         if extreme is not None:
             return extreme
+    if not node.args and isinstance(node.func, cst.Name) and node.func.value == "super":
+        return _super(rewriter, node)
     arguments = [_call_argument(rewriter, node, each) for each in node.args]
     changed = any(a is not b for a, b in zip(arguments, node.args, strict=True))
     function = _callee(rewriter, node)
@@ -98,6 +100,19 @@ def _callee(rewriter: Rewriter, node: cst.Call) -> cst.BaseExpression:
     if _is_plain_callee(rewriter, node.func):
         return function
     return rewriter.dispatched(node.func, "helper", [rewriter.argument(function)])
+
+
+def _super(rewriter: Rewriter, node: cst.Call) -> cst.Call:
+    """``super()`` spelled out, because it looks at the function that it stands in, which may be ours."""
+    function = next(
+        each for each in reversed(rewriter.functions) if isinstance(each, cst.FunctionDef)
+    )
+    first = next(iter(parameters(function)), None)
+    if first is None:
+        return node
+    arguments = [cst.Arg(cst.Name("__class__")), cst.Arg(cst.Name(first.name.value))]
+    rebuilt: cst.Call = rewriter.rebuilt(node, args=arguments)
+    return rebuilt
 
 
 def _is_plain_callee(rewriter: Rewriter, function: cst.BaseExpression) -> bool:

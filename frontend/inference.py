@@ -245,9 +245,13 @@ class Inference:
             return Mode.PYTHON
         if not self.is_outside("range") or not self.resolver.is_builtin("range"):
             return Mode.PYTHON
-        if self.is_kernel or any(state.kinds.get(name) in TRACED for name in state.definite):
+        if self.is_kernel and len(self._function) == 1:
             return Mode.DEVICE
-        return Mode.EITHER
+        held = [state.kinds.get(name) for name in state.definite]
+        # A function inside a function holds what it reads from outside.
+        for name in self.table.of(self._function[-1]).free:
+            held.extend(steady[name] for steady in self.stable[:-1] if name in steady)
+        return Mode.DEVICE if any(kind in TRACED for kind in held) else Mode.EITHER
 
     def _for(self, node: cst.For, state: State) -> None:
         mode = self._mode(node, state)

@@ -63,8 +63,8 @@ class Rewriter:
 
     def statement(self, node: Any) -> list[Any]:
         """What a statement becomes: itself where nothing in it changes."""
-        rule = self._rules[type(node)]
-        found: list[Any] = rule(self, node)
+        rule = self._rules.get(type(node))
+        found: list[Any] = [self.generic(node)] if rule is None else rule(self, node)
         return found
 
     def start(self, node: cst.CSTNode) -> tuple[int, int]:

@@ -439,7 +439,12 @@ def helper_total(x, n):
     return total
 
 
-class Layer:
+class Base:
+    def shift(self, x):
+        return x + 1 if x > 2 else x
+
+
+class Layer(Base):
     def __init__(self, scale):
         self.scale = scale
 
@@ -454,6 +459,9 @@ class Layer:
 
     def __call__(self, x):
         return self.apply(x)
+
+    def shift(self, x):
+        return super().shift(x) if x > 3 else super().shift(x) * 2
 
     @staticmethod
     def clip(x):
@@ -513,6 +521,7 @@ def test_undecorated_helpers_are_rewritten():
         ("layer.apply(out)", [2, 4, 3, 4]),
         ("layer(out)", [2, 4, 3, 4]),
         ("Layer.clip(out)", [1, 2, 2, 2]),
+        ("layer.shift(out)", [2, 4, 8, 5]),
         ("part(out)", [2, 4, 3, 4]),
         ("cached(out)", [2, 2, 3, 4]),
         ("wrapped(out)", [0, 2, 3, 4]),
@@ -554,6 +563,26 @@ def test_a_nested_helper():
     out = twice(out - 2)
     """
     assert result(body) == [2, 2, 3, 4]
+
+
+def test_a_loop_in_a_nested_function_that_holds_no_traced_value_is_pythons():
+    body = """
+    def sizes(n):
+        found = []
+        for k in range(n):
+            found.append(2**k)
+        return found
+
+    def add(t):
+        for k in range(2):
+            t = t + X[k]
+        return t
+
+    for n in sizes(3):
+        out = out + n
+    out = add(out)
+    """
+    assert result(body) == [9, 11, 13, 15]
 
 
 def test_a_loop_in_a_helper_that_holds_no_traced_value_is_pythons():
