@@ -93,15 +93,16 @@ class Source:
 class Variant:
     """One trace of a body: its tensors and numbers by source, and the code compiled for each layout.
 
-    A tensor without a source (the body made it) stands for itself. ``digest`` names the program on disk,
-    ``tables`` are the captured host arrays that the body may have looked into, by content.
+    A tensor without a source (the body made it) stands for itself. The program is None while only
+    another process has traced it; ``digest`` names it on disk. ``tables`` are the captured host arrays
+    that the body may have looked into, by content.
     """
 
     name: str
     tensors: tuple[Any, ...]
     scalars: tuple[Source | int | float, ...]
     writes: tuple[int, ...]
-    program: Callable[[], TileProgram]
+    program: TileProgram | None
     digest: str
     tables: tuple[tuple[int, bytes], ...] = ()
     ragged: tuple[Ragged, ...] = ()

@@ -24,6 +24,7 @@ from gizml_tile.launch import (
     tables,
     tracing,
 )
+from gizml_tile.nodes import TileProgram
 from gizml_tile.program import Program, Traced, trace
 from gizml_tile.ragged import Ragged, warn_ragged
 from gizml_tile.runtime.tensors import TensorInfo, describe
@@ -114,8 +115,16 @@ def code(
     with lock():
         if wanted not in variant.built:
             traces.misses += 1
-            variant.built[wanted] = build.executable(variant.program, wanted, variant.digest)
+            program = functools.partial(program_of, variant, request)
+            variant.built[wanted] = build.executable(program, wanted, variant.digest)
         return variant.built[wanted]
+
+
+def program_of(variant: Variant, request: Request) -> TileProgram:
+    """The tile program of a trace, which is traced now if that was done in another process."""
+    if variant.program is None:
+        variant.program = _trace(request).program
+    return variant.program
 
 
 def _stored(traces: Traces, request: Request) -> Variant | None:
@@ -129,7 +138,7 @@ def _stored(traces: Traces, request: Request) -> Variant | None:
         tuple(Source(*source) for source in facts["tensors"]),
         tuple(Source(*value) if isinstance(value, list) else value for value in facts["scalars"]),
         tuple(facts["writes"]),
-        functools.cache(lambda: _trace(request).program),
+        None,
         digest,
         ragged=tuple(
             Ragged(message, filename, line, tuple(map(tuple, ends)))
@@ -193,15 +202,14 @@ def variant_of(request: Request, traced: Traced) -> Variant:
         Source(False, value.number) if isinstance(value, ScalarArgument) else value
         for value in traced.scalars
     )
-    program = traced.program
     return Variant(
         request.name,
         tuple(sources),
         scalars,
         traced.writes,
-        lambda: program,
-        build.digest_of(text(program)),
-        ragged=build.ragged(program),
+        traced.program,
+        build.digest_of(text(traced.program)),
+        ragged=build.ragged(traced.program),
     )
 
 

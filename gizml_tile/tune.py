@@ -19,7 +19,7 @@ from gizml_tile.program import Program
 from gizml_tile.records import fields
 from gizml_tile.runtime import disk_cache
 from gizml_tile.runtime.host import host
-from gizml_tile.specialise import Prepared, Request, code, launch, prepare
+from gizml_tile.specialise import Prepared, Request, code, launch, prepare, program_of
 from gizml_tile.tracing import active
 
 TUNE_VARIABLE = "GIZML_TILE_TUNE"
@@ -158,7 +158,7 @@ def _measured(
         if first is None:
             first, first_label = run, candidates[number].label
         else:
-            program = prepared.variant.program()
+            program = program_of(prepared.variant, request)
             difference = run.difference(first, trial.rounds(program))
             if difference:
                 raise TileError(

@@ -1,7 +1,9 @@
 """The explicit API's launches: what is traced again, what is compiled again, and that nothing is stale."""
 
 import functools
+import gc
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -284,3 +286,26 @@ def test_tensors_of_any_library():
         assert np.array_equal(out, x * 2)
     double(x, Foreign(out[::-1]))
     assert np.array_equal(out[::-1], x * 2)
+
+
+def test_tensors_of_a_launch_are_not_kept(tmp_path, monkeypatch):
+    """Neither a trace nor code keeps the arrays of the launch that made it, also not those from the disk."""
+    monkeypatch.setenv("GIZML_TILE_CACHE", str(tmp_path))
+
+    def make():
+        @tile.kernel(grid=1)
+        def double(p, x, out):
+            p.write(out, [8])[0] = p.read(x, [8])[0] * 2
+
+        return double
+
+    for _ in range(2):
+        kernel = make()
+        monkeypatch.setattr(running, "_traces", type(running._traces)())
+        for launch in (kernel, kernel, kernel, scale, scale):
+            x, out = vectors(8)
+            launch(x, out)
+            gone = weakref.ref(x), weakref.ref(out)
+            del x, out
+            gc.collect()
+            assert [each() for each in gone] == [None, None]
