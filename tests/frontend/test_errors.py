@@ -72,7 +72,7 @@ def place(lines):
     return clean, start, end
 
 
-@pytest.mark.parametrize(("body", "message"), programs())
+@pytest.mark.parametrize(("body", "message"), list(programs()))
 def test_wrong_program(body, message):
     marked = "«" in body
     lines = [
