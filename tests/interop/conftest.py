@@ -1,0 +1,5 @@
+"""Tests with other libraries are collected where those are installed; all else is tested without them."""
+
+from importlib.util import find_spec
+
+collect_ignore = [] if find_spec("torch") else ["test_torch.py"]
