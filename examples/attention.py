@@ -15,7 +15,7 @@ import gizml_tile as tile
 
 
 @tile.kernel(grid=lambda q, BM: (tile.cdiv(q.shape[2], BM), q.shape[1], q.shape[0]))
-def attention(p, q, k, v, out, *, D=64, CAUSAL=False, BM=128, BN=128):
+def attention(p, q, k, v, out, *, D=64, CAUSAL=False, RAGGED=True, BM=128, BN=256):
     i, head, batch = p.id(0), p.id(1), p.id(2)
     Q, K, V, Out = p.read(q, [BM, D]), p.read(k, [BN, D]), p.read(v, [BN, D]), p.write(out, [BM, D])
     queries = Q[batch, head, i, 0] * D**-0.5
@@ -25,11 +25,12 @@ def attention(p, q, k, v, out, *, D=64, CAUSAL=False, BM=128, BN=128):
         blocks = min(blocks, tile.cdiv((i + 1) * BM, BN))
     for j in range(blocks):
         scores = queries @ K[batch, head, j, 0].T
-        column = p.iota([1, BN], 1) + j * BN
-        seen = column < K.dim(2)
-        if CAUSAL:
-            seen = seen and column <= p.iota([BM, 1], 0) + i * BM
-        scores = scores if seen else -math.inf
+        if CAUSAL or RAGGED:  # the last block of keys may have columns that no key fills
+            column = p.iota([1, BN], 1) + j * BN
+            seen = column < K.dim(2)
+            if CAUSAL:
+                seen = seen and column <= p.iota([BM, 1], 0) + i * BM
+            scores = scores if seen else -math.inf
         higher = max(top, scores.max(1))
         weights = (scores - higher).exp()
         shrink = (top - higher).exp()
@@ -52,11 +53,13 @@ def main(quick=False):
         shape = (1, 2, length // 5, depth) if quick else (1, 8, length, depth)
         q, k, v = (measure.random(*shape, seed=seed) for seed in (1, 2, 3))
         out = np.empty_like(q)
-        attention(q, k, v, out, D=depth, CAUSAL=causal)
+        width = 128 if causal else 256
+        constants = {"D": depth, "CAUSAL": causal, "BN": width, "RAGGED": shape[2] % width != 0}
+        attention(q, k, v, out, **constants)
         name = f"attention {'x'.join(map(str, shape))}{' causal' if causal else ''}"
         wide = [array.astype(np.float64) for array in (q, k, v)]
         measure.check(name, out, reference(*wide, causal), 1e-5)
-        ours = partial(attention, q, k, v, out, D=depth, CAUSAL=causal)
+        ours = partial(attention, q, k, v, out, **constants)
         peers = {"NumPy": partial(reference, q, k, v, causal)}
         if measure.torch:
             tensors = [measure.torch.from_numpy(array) for array in (q, k, v)]

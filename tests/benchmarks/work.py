@@ -249,7 +249,7 @@ def attention_f32(quick: bool) -> Iterator[Case]:
         out = np.empty_like(q)
 
         def ours(q=q, k=k, v=v, out=out, depth=depth, causal=causal) -> None:
-            attention(q, k, v, out, D=depth, CAUSAL=causal)
+            attention(q, k, v, out, D=depth, CAUSAL=causal, RAGGED=False, BN=128 if causal else 256)
 
         def error(q=q, k=k, v=v, out=out, ours=ours, causal=causal) -> tuple[float, float]:
             ours()

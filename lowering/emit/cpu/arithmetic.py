@@ -162,16 +162,17 @@ class Arithmetic:
             return self.constant(F32, float("nan"))
         return self.constant(dtype, integer_range(dtype)[0 if op == "max" else 1])
 
-    def accumulate(self, op: str, dtype: DType, total: str, value: str) -> str:
+    def accumulate(self, op: str, dtype: DType, total: str, value: str, *, quiet: bool = False) -> str:
         """One step of a sum, max or min; ``total`` is the identity or comes from here.
 
-        The max of masks is any, the min is all; a sum of masks has to count in I32.
+        ``quiet`` says that ``value`` comes out of arithmetic, which leaves no signaling NaN. The max of
+        masks is any, the min is all; a sum of masks has to count in I32.
         """
         if dtype is MASK:
             return self.binary("or_" if op == "max" else "and_", MASK, total, value)
         if dtype is F32 and op != "sum":
             step = self.vectors.maximum if op == "max" else self.vectors.minimum
-            return step(total, value, quiet=True)
+            return step(total, value, quiet=(True, quiet))
         return self.binary(_REDUCTIONS[op], dtype, total, value)
 
     def reduce(self, op: str, dtype: DType, value: str) -> str:
@@ -182,7 +183,7 @@ class Arithmetic:
         narrow = self.with_width(half)
         low = self._lanes(dtype, value, 0, half)
         high = self._lanes(dtype, value, half, half)
-        return narrow.reduce(op, dtype, narrow.accumulate(op, dtype, low, high))
+        return narrow.reduce(op, dtype, narrow.accumulate(op, dtype, low, high, quiet=True))
 
     def _lanes(self, dtype: DType, value: str, first: int, count: int) -> str:
         of, function = self.type(dtype), self.vectors.function

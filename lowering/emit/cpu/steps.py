@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 
 from gizml_tile.dtypes import I32, MASK, DType, math_dtype
 from gizml_tile.lowering.emit.cpu.access import Line, block_of
@@ -28,6 +28,8 @@ from gizml_tile.nodes import Node, View
 TOTALS = 64
 # Vectors of columns in one turn of a pass, for what costs little; costly values need no more overlap.
 UNROLL = 4
+# Operations whose results hold no signaling NaN.
+QUIET = frozenset({"dot", "add", "sub", "mul", "div", "fma", "exp", "log", "sum"})
 
 
 @dataclass
@@ -133,7 +135,12 @@ class GroupWriter:
                 initial = [(kind, total) for (kind, _), total in zip(initial, totals, strict=True)]
             vectors = unroll if reductions or edge == 0 else 1
             rest = partial(in_columns, vectors=vectors)
-            totals = function.loop(edge, columns, vectors * width, rest, initial)
+            end: Value = columns
+            if lines and len(lines) == len(tasks):
+                # What lies outside of all tensors that are stored to need not even be computed.
+                stops = [function.add(line.start, line.length) for line in lines.values()]
+                end = function.minimum(columns, reduce(function.maximum, stops))
+            totals = function.loop(edge, end, vectors * width, rest, initial)
             for number, task in enumerate(reductions):
                 total = combine(scope, task, totals[number * unroll : (number + 1) * unroll], width)
                 assert task.buffer is not None
@@ -412,7 +419,8 @@ def identity(scope: Scope, task: Task, width: int) -> str:
 
 def accumulate(scope: Scope, task: Task, total: str, here: Place) -> str:
     value = total_value(scope, task, here)
-    return here.arithmetic.accumulate(task.node.op, total_type(task), total, value)
+    quiet = task.node.args[0].op in QUIET
+    return here.arithmetic.accumulate(task.node.op, total_type(task), total, value, quiet=quiet)
 
 
 def fold_pairs(scope: Scope, task: Task, values: list[str], width: int) -> str:
@@ -420,7 +428,7 @@ def fold_pairs(scope: Scope, task: Task, values: list[str], width: int) -> str:
     arithmetic = scope.arithmetic(width)
     while len(values) > 1:
         values = [
-            arithmetic.accumulate(task.node.op, total_type(task), a, b)
+            arithmetic.accumulate(task.node.op, total_type(task), a, b, quiet=task.kind == "reduce")
             for a, b in zip(values[::2], values[1::2], strict=True)
         ]
     return values[0]

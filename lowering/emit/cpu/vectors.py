@@ -97,19 +97,19 @@ class Vectors:
             return scale_in_two_steps(self, a, exponent_bits)
         return self._x86("scalef", a, exponent)
 
-    def maximum(self, a: str, b: str, *, quiet: bool = False) -> str:
-        """The larger one; a NaN loses, -0 is smaller than +0. ``quiet``: ``a`` comes from here."""
+    def maximum(self, a: str, b: str, *, quiet: tuple[bool, bool] = (False, False)) -> str:
+        """The larger one; a NaN loses, -0 is smaller than +0. ``quiet``: no signaling NaN in a, in b."""
         return self._extreme("ogt", "and", 5, a, b, quiet)
 
-    def minimum(self, a: str, b: str, *, quiet: bool = False) -> str:
+    def minimum(self, a: str, b: str, *, quiet: tuple[bool, bool] = (False, False)) -> str:
         """The smaller one, likewise."""
         return self._extreme("olt", "or", 4, a, b, quiet)
 
-    def _extreme(self, order: str, zeros: str, control: int, a: str, b: str, quiet: bool) -> str:
+    def _extreme(self, order: str, zeros: str, control: int, a: str, b: str, quiet: tuple[bool, bool]) -> str:
         if self.avx512 and self.width in _X86_VECTORS:
             # The instruction has these rules but for signaling NaNs, which it lets win.
-            left = a if quiet else self.intrinsic("canonicalize", "float", a)
-            right = self.intrinsic("canonicalize", "float", b)
+            left = a if quiet[0] else self.intrinsic("canonicalize", "float", a)
+            right = b if quiet[1] else self.intrinsic("canonicalize", "float", b)
             return self._x86("range", left, right, f"i32 {control}")
         chosen = self.choose("float", self.operation(f"fcmp {order}", "float", a, b), a, b)
         chosen = self.choose("float", self.operation("fcmp uno", "float", b, b), a, chosen)
