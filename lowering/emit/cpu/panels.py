@@ -22,6 +22,8 @@ from gizml_tile.nodes import Node
 UNROLLED_VECTORS = 16
 # Rows of a right operand that are on their way from memory while one is packed.
 ROWS_AHEAD = 16
+# Longer rows the hardware itself sees coming.
+SHORT_ROW_BYTES = 4096
 
 
 @dataclass
@@ -158,12 +160,13 @@ class Packer:
         function = self.scope.function
         for node, line in place.lines.items():
             element_bytes = line.block.dtype.bytes
-            if line.stride_bytes != element_bytes or node.shape[0] == 1:
+            row_bytes = node.shape[1] * element_bytes
+            if line.stride_bytes != element_bytes or node.shape[0] == 1 or row_bytes > SHORT_ROW_BYTES:
                 continue
             name = "llvm.prefetch.p0"
             function.module.declare(name, f"void @{name}(ptr, i32 immarg, i32 immarg, i32 immarg)")
             ahead = function.offset(line.pointer, function.mul(line.block.rows.stride_bytes, ROWS_AHEAD))
-            for start in range(0, node.shape[1] * element_bytes, CACHE_LINE_BYTES):
+            for start in range(0, row_bytes, CACHE_LINE_BYTES):
                 address = function.offset(ahead, start)
                 function.call_void(name, f"ptr {address}", "i32 0", "i32 3", "i32 1")
 
