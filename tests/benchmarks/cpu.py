@@ -88,12 +88,16 @@ def versions() -> str:
 
 
 def record(command: str, table: list[str]) -> None:
-    """Add a dated section to RESULTS.md."""
+    """Add rows to RESULTS.md, below those of the same day, machine and command where there are some."""
     today = datetime.datetime.now(datetime.UTC).date()
-    heading = f"\n## CPU, {today}: {processor()}\n\n`{command}`; "
+    heading = f"## CPU, {today}: {processor()}\n\n`{command}`; "
     heading += f"Python {platform.python_version()}, {versions()}\n\n"
-    with RESULTS.open("a") as file:
-        file.write(heading + "\n".join(table) + "\n")
+    known = RESULTS.read_text()
+    if heading in known and "\n## " not in known.split(heading, 1)[1]:
+        known += "\n".join(table[2:]) + "\n"
+    else:
+        known += "\n" + heading + "\n".join(table) + "\n"
+    RESULTS.write_text(known)
 
 
 def main() -> None:
@@ -132,7 +136,7 @@ def main() -> None:
             table.append(f"| {name} | | {done:.1f} ms | with imports {whole:.0f} ms | | |")
             print(table[-1], flush=True)
     if options.record:
-        shown = " ".join(["python tests/benchmarks/cpu.py", *sys.argv[1:]])
+        shown = "python tests/benchmarks/cpu.py" + " --quick" * options.quick
         record(shown, table)
 
 
