@@ -31,7 +31,7 @@ ROUNDS, BLOCK_SECONDS = 9, 0.15
 QUICK_ROUNDS, QUICK_BLOCK_SECONDS = 3, 0.03
 
 
-def child(rows: list[str], threads: int, quick: bool) -> None:
+def child(rows: list[str], threads: int, quick: bool, rounds: int) -> None:
     """Measure rows in this process, one JSON line each."""
     from timing import measure
     from work import ROWS, torch
@@ -39,13 +39,13 @@ def child(rows: list[str], threads: int, quick: bool) -> None:
     if torch:
         torch.set_num_threads(threads)
         torch.set_grad_enabled(False)
-    rounds, block = (QUICK_ROUNDS, QUICK_BLOCK_SECONDS) if quick else (ROUNDS, BLOCK_SECONDS)
+    block = QUICK_BLOCK_SECONDS if quick else BLOCK_SECONDS
     for row in rows:
         for case in ROWS[row](quick):
             print(json.dumps(dataclasses.asdict(measure(case, threads, rounds, block))), flush=True)
 
 
-def measured(rows: list[str], threads: int, quick: bool):
+def measured(rows: list[str], threads: int, quick: bool, rounds: int):
     """The lines that a process of its own prints, as they come."""
     from timing import Line
 
@@ -54,7 +54,7 @@ def measured(rows: list[str], threads: int, quick: bool):
         for name, value in os.environ.items()
         if name not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
     } | dict.fromkeys(THREAD_VARIABLES, str(threads))
-    command = [sys.executable, __file__, *rows, "--threads", str(threads), "--child"]
+    command = [sys.executable, __file__, *rows, "--threads", str(threads), "--rounds", str(rounds), "--child"]
     process = subprocess.Popen(
         command + ["--quick"] * quick, env=environment, stdout=subprocess.PIPE, text=True
     )
@@ -105,6 +105,7 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", metavar="row", help=" ".join([*ROW_NAMES, "first"]))
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rounds", type=int, help=f"instead of {ROUNDS}, or {QUICK_ROUNDS} where quick")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -112,8 +113,9 @@ def main() -> None:
     for row in rows:
         if row not in (*ROW_NAMES, "first"):
             parser.error(f"no row {row}; there are {' '.join(ROW_NAMES)} first")
+    rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
     if options.child:
-        child(rows, int(options.threads), options.quick)
+        child(rows, int(options.threads), options.quick, rounds)
         return
     print(f"{processor()}; {versions()}")
     table = ["| work | threads | ours | peers | ratio | error |", "|---|---|---|---|---|---|"]
@@ -121,7 +123,7 @@ def main() -> None:
     timed = [row for row in rows if row != "first"]
     for row in timed:
         for threads in map(int, options.threads.split(",")):
-            for line in measured([row], threads, options.quick):
+            for line in measured([row], threads, options.quick, rounds):
                 peers = ", ".join(f"{name} {line.shown(name)}" for name in line.ratios)
                 ratios = ", ".join(f"{ratio:.2f}" for ratio in line.ratios.values())
                 error = f"{line.error:.2g} of {line.allowed:.2g}"
