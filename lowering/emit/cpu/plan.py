@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from gizml_tile.lowering.emit.cpu.deep import DeepProduct, deep_product
 from gizml_tile.lowering.emit.cpu.dot import DotShape, depth_step
-from gizml_tile.lowering.emit.cpu.homes import captured, choose_homes
+from gizml_tile.lowering.emit.cpu.homes import choose_homes
 from gizml_tile.lowering.emit.cpu.packing import (
     CHUNK_DEPTH,
     TOTAL_PADDING,
@@ -20,6 +20,7 @@ from gizml_tile.lowering.emit.cpu.packing import (
     leaves_of,
     split_transpose,
 )
+from gizml_tile.lowering.emit.cpu.placement import Placement
 from gizml_tile.lowering.emit.cpu.schedule import (
     MATRIX_BLOCK_ROWS,
     Buffer,
@@ -27,11 +28,9 @@ from gizml_tile.lowering.emit.cpu.schedule import (
     CondItem,
     DeepItem,
     DeepTerm,
-    Group,
     Item,
     LoopItem,
     RegionPlan,
-    Step,
     Task,
     is_scalar,
 )
@@ -74,7 +73,7 @@ def plan_region(
 
     ``outer`` are the homes of tiles made outside, ``destinations`` where the results must be put.
     """
-    planner = _Planner(region, dict(outer), context, is_outermost=outermost)
+    planner = _Planner(region, dict(outer), context=context, is_outermost=outermost)
     for node in region.nodes:
         if node in planner.homes.needed:
             planner.visit(node)
@@ -87,110 +86,28 @@ def plan_region(
 
 
 @dataclass
-class _Planner:
-    region: Region
-    buffers: dict[Node, Buffer]
-    context: Context
-    items: list[Item] = field(default_factory=list)
+class _Planner(Placement):
+    """Plans one region, node after node in program order."""
+
+    context: Context = field(kw_only=True)
+    is_outermost: bool = field(kw_only=True)
     ready: list[tuple[int, Node | Pack]] = field(default_factory=list)
     outside: list[Pack] = field(default_factory=list)
-    # the item after which a scalar, or what an item other than a group makes, is there
-    done: dict[Node, int] = field(default_factory=dict)
-    tasks: dict[Node, Task] = field(default_factory=dict)
-    needs: dict[tuple[Node, int], int] = field(default_factory=dict)
     # for the order of reads and stores
     last_put: dict[int, int] = field(default_factory=dict)
     last_effect: int = -1
     last_read: int = -1
     made_here: set[Task] = field(default_factory=set)
-    is_outermost: bool = False
+    # products of inner regions, whose left operands must be ready, by that operand
+    inner_products: dict[Node, list[Node]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.homes = choose_homes(self.region, self.context.machine, self.context.ordered)
-        self.inside = set(self.region.nodes)
-        # products of inner regions find their left operands ready
-        self.inner_products: dict[Node, list[Node]] = {}
         for node in self.region.nodes:
             for inner in (inner for region in node.regions for inner in region.walk()):
                 if inner.op == "dot" and inner.args[0] in self.inside:
                     self.inner_products.setdefault(inner.args[0], []).append(inner)
-
-    # When a value is there.
-
-    def need(self, node: Node, rows: int) -> int:
-        """The first item in which ``node`` can be used row by row beside ``rows`` rows; 0 rows: whole."""
-        key = (node, rows)
-        if key not in self.needs:
-            self.needs[key] = self._need(node, rows)
-        return self.needs[key]
-
-    def _need(self, node: Node, rows: int) -> int:
-        if node in self.done:
-            return self.done[node] + 1
-        task = self.tasks.get(node)
-        if task is not None:
-            alongside = node.shape[0] == rows and task.kind != "column_reduce"
-            return task.group if alongside else task.group + 1
-        if node not in self.inside or node in self.buffers:
-            return 0
-        inner_rows = 0 if node.op == "transpose" else rows
-        return max((self.need(arg, inner_rows) for arg in node.args), default=0)
-
-    def whole(self, nodes: tuple[Node, ...]) -> int:
-        return max((self.need(node, 0) for node in nodes), default=0)
-
-    # Placing tasks.
-
-    def add(self, task: Task, earliest: int = 0) -> Task:
-        """Puts a task into the first group that can take it, and there into the first step."""
-        for node in task.inputs:
-            rows = 0 if task.kind == "turn" else task.rows
-            earliest = max(earliest, self.need(node, rows))
-        earliest = max([earliest, *(before.group for before in task.after)])
-        for number in range(earliest, len(self.items)):
-            item = self.items[number]
-            if isinstance(item, Group) and item.rows == task.rows:
-                task.group = number
-                break
-        else:
-            task.group = len(self.items)
-            self.items.append(Group(task.rows))
-        group = self.items[task.group]
-        assert isinstance(group, Group)
-        self._add_to_step(group, task)
-        if task.makes:
-            self.tasks[task.node] = task
-        return task
-
-    def _add_to_step(self, group: Group, task: Task) -> None:
-        first = 0
-        for before in (*task.after, *self._made_in(task.inputs, task.group)):
-            if before.group == task.group:
-                together = before.kind == "store" and before.key == task.key
-                first = max(first, before.step if together else before.step + 1)
-        for number in range(first, len(group.steps)):
-            if group.steps[number].key == task.key:
-                task.step = number
-                group.steps[number].tasks.append(task)
-                return
-        task.step = len(group.steps)
-        group.steps.append(Step(task.key, [task]))
-
-    def _made_in(self, inputs: tuple[Node, ...], group: int) -> list[Task]:
-        """The tasks of a group that virtual inputs are made from."""
-        found, pending, seen = [], list(inputs), set[Node]()
-        while pending:
-            node = pending.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            task = self.tasks.get(node)
-            if task is not None:
-                if task.group == group:
-                    found.append(task)
-            elif node in self.inside and node not in self.done:
-                pending.extend(node.args)
-        return found
 
     # Nodes in program order.
 
@@ -480,30 +397,3 @@ class _Planner:
                     continue
             rows, columns = value.shape
             self.add(Task("store", value, rows, columns, (value,), destination))
-
-    def mark_full_homes(self) -> None:
-        """A home that another item than its own group reads must have all rows."""
-        for number, item in enumerate(self.items):
-            if isinstance(item, Group):
-                for task in item.tasks:
-                    self._mark(task.inputs, number)
-                    for before in task.after:
-                        if before.group != number and before.buffer is not None:
-                            before.buffer.full = True
-            elif isinstance(item, LoopItem | CondItem):
-                self._mark(tuple(value for inner in item.node.regions for value in captured(inner)), -1)
-        self._mark(tuple(value for value in self.region.results if is_scalar(value)), -1)
-
-    def _mark(self, values: tuple[Node, ...], group: int) -> None:
-        pending, seen = list(values), set[Node]()
-        while pending:
-            node = pending.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            task = self.tasks.get(node)
-            if task is not None:
-                if task.group != group and task.buffer is not None:
-                    task.buffer.full = True
-            elif node in self.inside:
-                pending.extend(node.args)
