@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
-from gizml_tile.dtypes import I32, MASK, DType, math_dtype
+from gizml_tile.dtypes import MASK, math_dtype
 from gizml_tile.lowering.emit.cpu.access import Line, block_of
 from gizml_tile.lowering.emit.cpu.builder import Value
 from gizml_tile.lowering.emit.cpu.dot import DotShape, micro_product
@@ -22,14 +22,20 @@ from gizml_tile.lowering.emit.cpu.packing import Pack, Packing
 from gizml_tile.lowering.emit.cpu.panels import Packer, transpose_block
 from gizml_tile.lowering.emit.cpu.schedule import Buffer, Group, Step, Task
 from gizml_tile.lowering.emit.cpu.scope import Scope, register_dtype
+from gizml_tile.lowering.emit.cpu.totals import (
+    accumulate,
+    combine,
+    fold_pairs,
+    identity,
+    total_type,
+    total_value,
+)
 from gizml_tile.nodes import Node, View
 
 # Sums have this many running totals, which bounds their error: n/64 additions each, then a tree.
 TOTALS = 64
 # Vectors of columns in one turn of a pass, for what costs little; costly values need no more overlap.
 UNROLL = 4
-# Operations whose results hold no signaling NaN.
-QUIET = frozenset({"dot", "add", "sub", "mul", "div", "fma", "exp", "log", "sum"})
 
 
 @dataclass
@@ -399,42 +405,3 @@ def put_value(scope: Scope, task: Task, here: Place | ColumnPlace) -> str:
     source = register_dtype(node)
     value = here.value(node)
     return value if source is target else here.arithmetic.convert(source, target, value)
-
-
-def total_type(task: Task) -> DType:
-    """The type that a reduction is done in: masks are counted in I32."""
-    source = register_dtype(task.node.args[0])
-    return I32 if source is MASK and task.node.op == "sum" else source
-
-
-def total_value(scope: Scope, task: Task, here: Place) -> str:
-    value = here.value(task.node.args[0])
-    source = register_dtype(task.node.args[0])
-    return value if source is total_type(task) else here.arithmetic.convert(source, I32, value)
-
-
-def identity(scope: Scope, task: Task, width: int) -> str:
-    return scope.arithmetic(width).identity(task.node.op, total_type(task))
-
-
-def accumulate(scope: Scope, task: Task, total: str, here: Place) -> str:
-    value = total_value(scope, task, here)
-    quiet = task.node.args[0].op in QUIET
-    return here.arithmetic.accumulate(task.node.op, total_type(task), total, value, quiet=quiet)
-
-
-def fold_pairs(scope: Scope, task: Task, values: list[str], width: int) -> str:
-    """Values combined as a tree of neighbours."""
-    arithmetic = scope.arithmetic(width)
-    while len(values) > 1:
-        values = [
-            arithmetic.accumulate(task.node.op, total_type(task), a, b, quiet=task.kind == "reduce")
-            for a, b in zip(values[::2], values[1::2], strict=True)
-        ]
-    return values[0]
-
-
-def combine(scope: Scope, task: Task, totals: list[str], width: int) -> str:
-    """A row's running totals as one scalar."""
-    total = fold_pairs(scope, task, totals, width)
-    return scope.arithmetic(width).reduce(task.node.op, total_type(task), total)
