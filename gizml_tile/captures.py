@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import enum
 import functools
-import hashlib
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from types import (
     BuiltinFunctionType,
     CellType,
-    CodeType,
     FunctionType,
     GetSetDescriptorType,
     MappingProxyType,
@@ -29,7 +27,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gizml_tile.access import Access, accesses, code_digest, is_library_file, is_library_module
+from gizml_tile.access import Access, accesses, is_library_file, is_library_module
 from gizml_tile.errors import TileError
 from gizml_tile.runtime.objects import ABSENT
 from gizml_tile.runtime.tensors import TensorInfo, describe, is_tensor
@@ -382,44 +380,3 @@ def _contents(cell: CellType) -> object:
 
 def _memory(info: TensorInfo) -> Hashable:
     return info.pointer, info.shape, info.strides, info.dtype, info.device
-
-
-def portable(key: Hashable) -> bytes | None:
-    """A hash of a key that is equal in every process; None where the key rests on an object's identity."""
-    digest = hashlib.sha256()
-    try:
-        digest.update(_portable(key))
-    except _NotPortable:
-        return None
-    return digest.digest()
-
-
-class _NotPortable(Exception):
-    """A key holds an object that has no name in other processes."""
-
-
-def _portable(key: object) -> bytes:
-    if isinstance(key, Same):
-        return _name(key.thing)
-    if isinstance(key, type):
-        return _name(key)
-    if isinstance(key, frozenset):
-        return b"{%s}" % b",".join(sorted(map(_portable, key)))
-    if isinstance(key, tuple):
-        return b"(%s)" % b",".join(map(_portable, key))
-    return repr((type(key).__name__, key)).encode()
-
-
-def _name(thing: object) -> bytes:
-    if isinstance(thing, CodeType):
-        return code_digest(thing)
-    if isinstance(thing, ModuleType):
-        return f"module {thing.__name__}".encode()
-    if isinstance(thing, np.dtype):
-        return f"dtype {thing.str} {thing.name}".encode()
-    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
-    if isinstance(module, str) and isinstance(name, str):
-        if "<locals>" in name:
-            raise _NotPortable
-        return f"{type(thing).__name__} {module}.{name}".encode()
-    raise _NotPortable

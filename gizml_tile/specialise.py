@@ -10,7 +10,7 @@ from typing import Any
 
 from gizml_tile import build
 from gizml_tile.arguments import ScalarArgument, TensorArgument
-from gizml_tile.captures import Reading, portable
+from gizml_tile.captures import Reading
 from gizml_tile.grids import Grid
 from gizml_tile.launch import (
     Layout,
@@ -25,6 +25,7 @@ from gizml_tile.launch import (
     tracing,
 )
 from gizml_tile.nodes import TileProgram
+from gizml_tile.portable import portable
 from gizml_tile.program import Program, Traced, trace
 from gizml_tile.ragged import Ragged, warn_ragged
 from gizml_tile.runtime.tensors import TensorInfo, describe

@@ -11,10 +11,11 @@ from typing import Any
 
 from gizml_tile import trial
 from gizml_tile.build import versions
-from gizml_tile.captures import freeze, portable, read
+from gizml_tile.captures import freeze, read
 from gizml_tile.errors import TileError, TileWarning, here
 from gizml_tile.grids import as_grid
 from gizml_tile.launch import Layout, Traces, check, is_empty, layout, lock
+from gizml_tile.portable import portable
 from gizml_tile.program import Program
 from gizml_tile.records import fields
 from gizml_tile.runtime import disk_cache

@@ -10,7 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from gizml_tile.captures import freeze, portable, read
+from gizml_tile.captures import freeze, read
+from gizml_tile.portable import portable
 
 LIMIT = 64
 TABLE = {"block": 8, "names": ["a", "b"]}
