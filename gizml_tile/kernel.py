@@ -156,7 +156,7 @@ class Kernel(_Written):
 
     def _launch(self, grid: GridSpec | None, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         self._refuse_inside()
-        key = key_of(grid, named)
+        key = key_of(grid, named, own=grid is self.grid)
         if key is not None:
             for repeat in self._more_repeats.of(key):
                 results = repeat(*args)

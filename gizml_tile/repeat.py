@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import enum
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType, FunctionType
@@ -21,7 +22,7 @@ Repeat = Callable[..., tuple[object, ...] | None]
 _CALLS = 8
 _KEYS = 64
 _SEEN = 256
-_EXACT = frozenset({int, str, bool, type(None)})
+_EXACT = frozenset({int, float, str, bool, type(None)})
 _SIZES = frozenset({"shape", "ndim", "dtype", "size", "strides", "itemsize", "nbytes"})
 
 
@@ -55,18 +56,24 @@ class Repeats:
         self._by_key[key] = (call, *self.of(key)[: _CALLS - 1])
 
 
-def key_of(grid: GridSpec | None, named: Mapping[str, object]) -> Hashable:
-    """What calls with this grid and these constants have in common; None where that is not known quickly."""
-    if isinstance(grid, FunctionType):
+def key_of(grid: GridSpec | None, named: Mapping[str, object], *, own: bool = False) -> Hashable:
+    """What calls with this grid and these constants have in common; None where that is not known quickly.
+
+    ``own`` says that the grid is the kernel's own; another that is a function is known by its code.
+    """
+    place: object = grid
+    if isinstance(grid, FunctionType) and not own:
         if grid.__closure__ or grid.__defaults__ or grid.__kwdefaults__:
             return None
-        place: object = grid.__code__
-    else:
-        place = grid
+        place = grid.__code__
+    elif isinstance(grid, tuple):
+        place = grid, tuple(map(type, grid))
     types = tuple(map(type, named.values()))
-    if not _EXACT.issuperset(types):
+    if not all(kind in _EXACT or issubclass(kind, enum.Enum) for kind in types):
         return None
-    key = (place, type(grid), tuple(named), tuple(named.values()), types)
+    # 0.0 and -0.0 are one dictionary key, and NaN is not even itself.
+    values = tuple(value.hex() if type(value) is float else value for value in named.values())
+    key = (place, type(grid), tuple(named), values, types)
     try:
         hash(key)
     except TypeError:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gizml_tile as tile
-from gizml_tile.repeat import looks_at_sizes_only
+from gizml_tile.repeat import key_of, looks_at_sizes_only
 
 SCALE = 2.0
 OFFSETS = {"one": 1.0}
@@ -73,6 +73,19 @@ def test_other_numbers_and_constants(kernel):
         kernel[1](x, out * 0)
         kernel[(1,)](x, out)
         assert np.array_equal(out[:8], x[:8] * 2 + 1)
+
+
+@pytest.mark.parametrize("value", [3, 2.5, float("nan"), "text", None, True, tile.BF16])
+def test_which_constants_are_repeated(value):
+    @tile.kernel(grid=1)
+    def fill(p, out, *, VALUE):
+        p.write(out, [8])[0] = p.full([8], 1.0)
+
+    (out,) = vectors(8, 1)
+    for _ in range(3):
+        fill(out, VALUE=value)
+    (call,) = fill._more_repeats.of(key_of(fill.grid, {"VALUE": value}, own=True))
+    assert call(out)[0] is out
 
 
 def test_constants_of_other_types_are_not_mixed_up():
@@ -164,6 +177,35 @@ def test_in_place(kernel):
         before = x.copy()
         kernel(x, x)
         assert np.array_equal(x, before * 2 + 1), turn
+
+
+def test_grids_that_are_closures():
+    def make(block):
+        @tile.kernel(grid=lambda out: tile.cdiv(out.shape[0], block))
+        def fill(p, out):
+            p.write(out, [1])[p.id(0)] = p.full([1], 1.0)
+
+        return fill
+
+    fill = make(4)
+    for _ in range(4):
+        out = np.zeros(16, np.float32)
+        fill(out)
+        assert out.sum() == 4
+    assert fill._repeats
+    for block in (8, 2, 8, 8):
+        out = np.zeros(16, np.float32)
+        fill[lambda out, block=block: tile.cdiv(out.shape[0], block)](out)
+        assert out.sum() == 16 // block
+
+
+def test_other_grids_of_equal_value_are_still_checked(kernel):
+    x, out = vectors()
+    for _ in range(4):
+        kernel[(2,)](x, out)
+    with pytest.raises(tile.TileError, match="holds True of type bool"):
+        kernel[(True,)](x, out)
+    kernel[2](x, out)
 
 
 def test_the_grid_may_depend_on_numbers():
