@@ -43,7 +43,7 @@ class _Written:
         wrapper: Any = self
         functools.update_wrapper(wrapper, function)
 
-    @functools.cached_property
+    @property
     def _rewritten(self) -> Any:
         with lock():
             return frontend.rewrite(self._source, self._kind)

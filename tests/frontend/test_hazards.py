@@ -1047,3 +1047,25 @@ def test_code_that_a_tool_instruments():
     ):
         with pytest.raises(tile.TileError, match="the file has changed"):
             explicit(instrumented(other))
+
+
+def test_a_kernel_is_rewritten_anew_where_its_names_mean_something_else():
+    function = written(
+        """
+        def kernel(p, x, y):
+            t = p.read(x, [4])[0]
+            t = max(t, 2)
+            p.write(y, [4])[0] = change(t) if FLAG else t
+        """,
+        change=abs,
+        FLAG=True,
+    )
+    kernel = tile.kernel(grid=1)(function)
+    x, y = numbers(4) - 2, np.zeros(4, np.float32)
+    assert kernel(x, y)[0].tolist() == [2, 2, 2, 2]
+    function.__globals__["change"] = lambda t: t * 3 if t < 3 else 0
+    assert kernel(x, y)[0].tolist() == [6, 6, 6, 6]
+    function.__globals__["max"] = lambda a, b: a
+    assert kernel(x, y)[0].tolist() == [-3, 0, 3, 6]
+    function.__globals__["FLAG"] = None
+    assert kernel(x, y)[0].tolist() == [-1, 0, 1, 2]
