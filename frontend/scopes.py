@@ -279,24 +279,28 @@ class NameTable:
             case cst.NamedExpr():
                 self._collect(node.value, names)
                 self._bind(node.target, names)
+                self._alias(node.target, node.value, names)
             case cst.Assign():
                 self._collect(node.value, names)
                 for target in node.targets:
                     self._target(target.target, names)
                     if isinstance(node.value, cst.Lambda) and isinstance(target.target, cst.Name):
                         names.made[target.target.value] += 1
-                    self._alias(tuple(targets(target.target)), node.value, names)
+                    self._alias(target.target, node.value, names)
             case cst.AugAssign():
                 self._collect(node.value, names)
                 self._collect(node.target, names)
                 self._target(node.target, names)
+                self._alias(node.target, node.value, names)
             case cst.AnnAssign():
                 if node.value is not None:
                     self._collect(node.value, names)
+                    self._alias(node.target, node.value, names)
                 self._target(node.target, names)
             case cst.For():
                 self._collect(node.iter, names)
                 self._target(node.target, names)
+                self._alias(node.target, node.iter, names)
                 self._collect(node.body, names)
                 if node.orelse is not None:
                     self._collect(node.orelse, names)
@@ -346,10 +350,11 @@ class NameTable:
             names.behind.setdefault(node.name.value, set()).update(inner.free)
             names.functions.setdefault(node.name.value, set()).add(node)
 
-    def _alias(self, bound: tuple[str, ...], value: cst.CSTNode, names: Names) -> None:
+    def _alias(self, target: cst.CSTNode, value: cst.CSTNode, names: Names) -> None:
         """Remember the functions that a value may hold under the names it is given."""
+        bound = {*targets(target), *(name for each in stores(target) if (name := root(each)))}
         for function in held_functions(value):
-            for name in bound:
+            for name in sorted(bound):
                 if isinstance(function, cst.Name):
                     names.aliases.append((name, function.value))
                 else:
@@ -384,7 +389,10 @@ def _close(names: Names) -> None:
             changed = changed or len(read) + len(functions) > before
 
 
-_LAZY = frozenset({"partial", "map", "filter"})
+# Calls whose result holds the functions they are given.
+_HOLDING = frozenset(
+    "partial map filter enumerate zip reversed unroll list tuple dict sorted iter".split()
+)
 
 
 def held_functions(value: cst.CSTNode) -> Iterator[Function | cst.GeneratorExp | cst.Name]:
@@ -394,7 +402,7 @@ def held_functions(value: cst.CSTNode) -> Iterator[Function | cst.GeneratorExp |
             yield value
         case cst.Call():
             callee = value.func.attr if isinstance(value.func, cst.Attribute) else value.func
-            if isinstance(callee, cst.Name) and callee.value in _LAZY:
+            if isinstance(callee, cst.Name) and callee.value in _HOLDING:
                 for argument in value.args:
                     yield from held_functions(argument.value)
         case cst.BinaryOperation() | cst.Comparison() | cst.Subscript() | cst.Attribute():
