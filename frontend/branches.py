@@ -12,6 +12,7 @@ from gizml_tile.frontend.kinds import Kind
 from gizml_tile.frontend.obstacles import Obstacle
 from gizml_tile.frontend.rewriter import Rewriter
 from gizml_tile.frontend.spelling import EQUAL, assign, line, names_value, own_lines
+from gizml_tile.frontend.states import Meeting
 
 
 def branch(rewriter: Rewriter, node: cst.If) -> list[Any]:
@@ -24,7 +25,7 @@ def branch(rewriter: Rewriter, node: cst.If) -> list[Any]:
     meeting = rewriter.inference.meetings.get(node)
     if kind.is_host or meeting is None:
         return [_python_if(rewriter, node, rewriter.expr(node.test))]
-    obstacle = _branch_obstacle(rewriter, node, meeting.bound, meeting.definite, kind.is_device)
+    obstacle = _branch_obstacle(rewriter, node, meeting, kind.is_device)
     if obstacle is not None:
         if kind.is_device:
             rewriter.fail(obstacle.node, advice.inside(obstacle.word, "branch"))
@@ -141,23 +142,23 @@ def _arm(
 
 
 def _branch_obstacle(
-    rewriter: Rewriter, node: cst.If, bound: frozenset[str], definite: frozenset[str], certain: bool
+    rewriter: Rewriter, node: cst.If, meeting: Meeting, certain: bool
 ) -> Obstacle | None:
     arms: list[cst.BaseSuite | cst.If | cst.Else] = [node.body]
     if node.orelse is not None:
         arms.append(node.orelse)
     live = rewriter.inference.liveness[rewriter.enclosing()]
-    known = bound if certain else definite
+    known = meeting.bound if certain else meeting.definite
     for arm in arms:
-        found = obstacles.search(rewriter, arm, rewriter.table.assigned(arm) - bound)
+        found = obstacles.search(rewriter, arm, rewriter.table.assigned(arm) - meeting.bound)
         if found is not None:
             return found
     assigned = [rewriter.table.assigned(arm) for arm in arms] + (
         [frozenset()] if len(arms) == 1 else []
     )
     for name in rewriter.table.assigned_in_order(node):
-        everywhere = all(name in each for each in assigned)
-        if name in live.after[node] and name not in known and not (everywhere and certain):
+        everywhere = certain and all(name in each for each in assigned)
+        if name in live.after[node] - known - meeting.given and not everywhere:
             return Obstacle(obstacles.read_after(rewriter, node, name), f"name {name}")
     outputs = live.after[node] & rewriter.table.assigned(node)
     for arm in arms:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import libcst as cst
@@ -231,6 +231,9 @@ class Inference:
                 self._body(node.orelse.body, other)
         assigned = self.table.assigned(node)
         state.meet(other)
+        met = self.meetings[node]
+        given = frozenset(state.definite)
+        self.meetings[node] = replace(met, given=given & met.given if met.given else given)
         if not kind.is_host:
             for name in assigned & state.kinds.keys():
                 state.kinds[name] = lifted(state.kinds[name])

@@ -41,8 +41,12 @@ class State:
 
 @dataclass(frozen=True)
 class Meeting:
-    """A loop or branch as the walk met it: the names that may be, and those that are, bound before it."""
+    """A loop or branch as the walk met it: the names that may be, and those that are, bound before it.
+
+    ``given`` are names that every arm of a branch binds.
+    """
 
     bound: frozenset[str]
     definite: frozenset[str]
     carried: tuple[str, ...] = ()
+    given: frozenset[str] = frozenset()

@@ -320,6 +320,29 @@ def test_a_branch_of_unknown_kind_is_the_programs_on_a_run_time_number():
         assert y.tolist() == (numbers(4) + (n > 2)).tolist()
 
 
+def test_a_name_that_every_arm_of_a_branch_binds():
+    source = """
+    def kernel(p, x, y, n):
+        X, Y = p.read(x, [4]), p.write(y, [4])
+        if n > 2:
+            out = X[0]
+        elif n == 2:
+            out, more = X[0] * 2, 1
+        else:
+            if n == 1:
+                out = X[0] * 3
+            else:
+                out = X[0] * 4
+        Y[0] = out
+    """
+    kernel = tile.kernel(grid=1)(written(source))
+    for n, factor in ((3, 1), (2, 2), (1, 3), (0, 4)):
+        (y,) = kernel(numbers(4), np.zeros(4, np.float32), n)
+        assert y.tolist() == (numbers(4) * factor).tolist()
+    (y,) = kernel(numbers(4), np.zeros(4, np.float32), True)
+    assert y.tolist() == (numbers(4) * 3).tolist()
+
+
 def test_early_returns_on_host_values():
     source = """
     def pick(x, kind, scale=None):
