@@ -39,7 +39,12 @@ def returned_names(function: Callable[..., Any], count: int) -> list[str | None]
         if not instructions or instructions[-1].opname != "BUILD_TUPLE":
             return nothing
         instructions = instructions[:-1]
-    found = list(_names(instructions[-count:], "LOAD_"))
+    found: list[str] = []
+    while instructions and len(found) < count:
+        names = list(_names([instructions.pop()], "LOAD_"))
+        if not names:
+            break
+        found = names + found
     return [*found[-count:]] if len(found) >= count else nothing
 
 
