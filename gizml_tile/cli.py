@@ -195,6 +195,9 @@ def _load(file: str) -> ModuleType:
         raise _Misuse(f"there is no file {file}")
     path = os.path.abspath(file)
     name = os.path.splitext(os.path.basename(path))[0]
+    if name in sys.modules or name in sys.stdlib_module_names:
+        # What others import under this name stays what it is.
+        name = f"file_{name}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise _Misuse(f"{file} is not a Python file")

@@ -179,6 +179,16 @@ def test_mistakes(file, command, arguments, code, message):
     assert "Traceback" not in found[2]
 
 
+def test_a_file_named_as_a_module(tmp_path, command, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    path = tmp_path / "types.py"
+    path.write_text(TEXT)
+    before = sys.modules["types"]
+    assert command("preview", f"{path}:negated")[0] == 0
+    assert sys.modules["types"] is before
+    sys.modules.pop("file_types")
+
+
 def test_a_file_without_kernels(tmp_path, command, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     empty = tmp_path / "empty_of_kernels.py"
