@@ -9,8 +9,8 @@ import libcst as cst
 from gizml_tile.frontend import advice, calls, operators
 from gizml_tile.frontend.kinds import Kind
 from gizml_tile.frontend.rewriter import Rewriter
-from gizml_tile.frontend.scopes import root, stores
 from gizml_tile.frontend.spelling import is_plain, line, sign
+from gizml_tile.frontend.syntax import root, stores
 
 
 def line_statement(

@@ -8,8 +8,8 @@ import libcst as cst
 
 from gizml_tile.frontend.kinds import METHODS, Kind
 from gizml_tile.frontend.rewriter import Rewriter
-from gizml_tile.frontend.scopes import Function, parameters
 from gizml_tile.frontend.spelling import chain_of, is_negative_number
+from gizml_tile.frontend.syntax import Function, parameters
 
 # Methods of Python's own containers and strings, which need no rewriting.
 _TEXT_METHODS = frozenset(

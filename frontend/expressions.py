@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from gizml_tile.frontend.kinds import Kind, arithmetic, chosen, comparison, join, logic, method
-from gizml_tile.frontend.scopes import COMPREHENSIONS, parts, targets
 from gizml_tile.frontend.spelling import chain_of, comparison_sign, sign
 from gizml_tile.frontend.states import State
+from gizml_tile.frontend.syntax import COMPREHENSIONS, parts, targets
 
 if TYPE_CHECKING:
     from gizml_tile.frontend.inference import Inference

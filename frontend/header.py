@@ -9,7 +9,7 @@ from typing import Any
 
 import libcst as cst
 
-from gizml_tile.frontend.scopes import walk
+from gizml_tile.frontend.syntax import walk
 
 _PLAIN = (bool, int, float, str, bytes, type(None))
 

@@ -18,9 +18,11 @@ from gizml_tile.frontend.kinds import (
 )
 from gizml_tile.frontend.liveness import Liveness
 from gizml_tile.frontend.resolve import Resolver
-from gizml_tile.frontend.scopes import (
+from gizml_tile.frontend.scopes import NameTable
+from gizml_tile.frontend.spelling import chain_of, sign
+from gizml_tile.frontend.states import Meeting, Mode, State
+from gizml_tile.frontend.syntax import (
     Function,
-    NameTable,
     imported,
     outer_parts,
     parameters,
@@ -28,8 +30,6 @@ from gizml_tile.frontend.scopes import (
     statements,
     targets,
 )
-from gizml_tile.frontend.spelling import chain_of, sign
-from gizml_tile.frontend.states import Meeting, Mode, State
 
 
 @dataclass

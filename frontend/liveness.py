@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from gizml_tile.frontend.scopes import (
+from gizml_tile.frontend.scopes import NameTable
+from gizml_tile.frontend.syntax import (
     COMPREHENSIONS,
     HOLDERS,
-    NameTable,
     outer_parts,
     parts,
     statements,

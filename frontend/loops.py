@@ -10,9 +10,9 @@ import libcst as cst
 from gizml_tile.frontend import advice, obstacles
 from gizml_tile.frontend.obstacles import Obstacle
 from gizml_tile.frontend.rewriter import Rewriter
-from gizml_tile.frontend.scopes import targets
 from gizml_tile.frontend.spelling import EQUAL, assign, line, list_of, names_value, own_lines
 from gizml_tile.frontend.states import Mode
+from gizml_tile.frontend.syntax import targets
 
 
 def device_loop(rewriter: Rewriter, node: cst.For) -> list[Any]:

@@ -11,7 +11,7 @@ import libcst as cst
 from gizml_tile.frontend.inference import Inference
 from gizml_tile.frontend.kinds import Kind
 from gizml_tile.frontend.rewriter import Rewriter
-from gizml_tile.frontend.scopes import parts, root, stores, targets, walk
+from gizml_tile.frontend.syntax import parts, root, stores, targets, walk
 
 _MUTATORS = frozenset(
     "append extend insert remove pop clear sort reverse update setdefault popitem appendleft extendleft "

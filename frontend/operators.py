@@ -9,8 +9,8 @@ import libcst as cst
 from gizml_tile.frontend import advice
 from gizml_tile.frontend.kinds import ARITHMETIC, BITS, COMPARISONS, MIRRORED, Kind
 from gizml_tile.frontend.rewriter import Rewriter
-from gizml_tile.frontend.scopes import walk
 from gizml_tile.frontend.spelling import comparison_sign, is_plain, sign
+from gizml_tile.frontend.syntax import walk
 
 _EXTRA_SIGNS = {"**": "pow", "<<": "shl", ">>": "shr"}
 _LAZY_LIMITS = (cst.NamedExpr, cst.Await, cst.Yield)

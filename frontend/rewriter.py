@@ -9,8 +9,8 @@ import libcst as cst
 
 from gizml_tile.frontend.inference import Inference
 from gizml_tile.frontend.kinds import Kind
-from gizml_tile.frontend.scopes import Function, part_names
 from gizml_tile.frontend.spelling import bare, call, dotted, is_primary, parenthesized
+from gizml_tile.frontend.syntax import Function, part_names
 
 # What a kind of node becomes: an expression, or the statements in a statement's place.
 Rules = Mapping[type[cst.CSTNode], Callable[["Rewriter", Any], Any]]

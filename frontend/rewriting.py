@@ -20,7 +20,7 @@ from gizml_tile.frontend.kinds import Kind
 from gizml_tile.frontend.positions import PositionMap, Span, compiled, write_out
 from gizml_tile.frontend.resolve import Answer, Question, Resolver
 from gizml_tile.frontend.rewriter import Rewriter, Rules, keep
-from gizml_tile.frontend.scopes import COMPREHENSIONS, Function, NameTable, parts, walk
+from gizml_tile.frontend.scopes import NameTable
 from gizml_tile.frontend.source import Source, mark_rewritten
 from gizml_tile.frontend.spelling import line
 from gizml_tile.frontend.statements import (
@@ -32,6 +32,7 @@ from gizml_tile.frontend.statements import (
     match_statement,
     while_statement,
 )
+from gizml_tile.frontend.syntax import COMPREHENSIONS, Function, parts, walk
 
 # What each kind of node becomes; expressions that are not listed have their parts rewritten.
 RULES: Rules = {
