@@ -11,6 +11,8 @@ USUAL_TURNS = 8
 # Elements of simple work, and multiplications of a product, that a core does in a nanosecond.
 ELEMENTS_PER_NANOSECOND = 8
 PRODUCTS_PER_NANOSECOND = 50
+# The cost of an element from which on a pass is heavy: an exponential is, a division is not.
+HEAVY_COST = 14
 
 
 def program_cost(plan: RegionPlan) -> int:
@@ -40,7 +42,14 @@ def _region(plan: RegionPlan) -> float:
     return total
 
 
+def is_heavy(group: Group) -> bool:
+    """Whether a pass after the first computes longer than memory takes to bring a row."""
+    return any(_element(task.node) >= HEAVY_COST for step in group.steps[1:] for task in step.tasks)
+
+
 def _element(node: Node) -> float:
     """What a task's element costs beside an addition, without looking far."""
     nodes = (node, *node.args, *(arg for first in node.args for arg in first.args))
-    return 1.0 + sum(COSTS.get(value.op, 1) for value in nodes)
+    # What has one column costs nothing beside the columns that use it.
+    each = (value for value in nodes if not value.is_tile or value.shape[1] > 1)
+    return 1.0 + sum(COSTS.get(value.op, 1) for value in each)

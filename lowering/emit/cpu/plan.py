@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from gizml_tile.lowering.emit.cpu.cost import is_heavy
 from gizml_tile.lowering.emit.cpu.deep import DeepProduct, deep_product
 from gizml_tile.lowering.emit.cpu.dot import DotShape, depth_step
 from gizml_tile.lowering.emit.cpu.homes import choose_homes
@@ -28,6 +29,7 @@ from gizml_tile.lowering.emit.cpu.schedule import (
     CondItem,
     DeepItem,
     DeepTerm,
+    Group,
     Item,
     LoopItem,
     RegionPlan,
@@ -79,6 +81,9 @@ def plan_region(
             planner.visit(node)
     planner.results(destinations)
     planner.mark_full_homes()
+    for item in planner.items:
+        if isinstance(item, Group):
+            item.heavy = is_heavy(item)
     ready: list[list[Node | Pack]] = [[] for _ in range(len(planner.items) + 1)]
     for after, entry in planner.ready:
         ready[after + 1].append(entry)

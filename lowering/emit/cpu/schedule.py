@@ -19,8 +19,10 @@ from gizml_tile.lowering.emit.cpu.dot import DotShape
 from gizml_tile.lowering.emit.cpu.packing import Pack, Packing
 from gizml_tile.nodes import Node
 
-# A wide row block must stay in the L1 beside what is read: 8192 elements are 32 KB.
-BLOCK_ELEMENTS = 8192
+# Elements of a block of rows. Passes that compute much want a block's rows fetched while the one before is
+# computed; passes that compute little keep up with memory best if they read and write in short turns.
+HEAVY_BLOCK_ELEMENTS = 2048
+LIGHT_BLOCK_ELEMENTS = 1024
 BLOCK_ROWS = 16
 MATRIX_BLOCK_ROWS = 32  # two tiles of the matrix unit
 
@@ -102,6 +104,7 @@ class Step:
 class Group:
     rows: int
     steps: list[Step] = field(default_factory=list)
+    heavy: bool = False  # passes after the first compute longer than memory takes
 
     @property
     def tasks(self) -> Iterator[Task]:
@@ -117,7 +120,8 @@ class Group:
             return min(self.rows, MATRIX_BLOCK_ROWS)
         if kinds & {"dot", "turn", "column_reduce", "pack"}:
             return min(self.rows, BLOCK_ROWS)
-        return min(self.rows, max(1, min(BLOCK_ROWS, BLOCK_ELEMENTS // widest)))
+        elements = HEAVY_BLOCK_ELEMENTS if self.heavy else LIGHT_BLOCK_ELEMENTS
+        return min(self.rows, max(1, min(BLOCK_ROWS, elements // widest)))
 
     def _matrix_units(self) -> bool:
         # Two by two tiles of 16 rows each.

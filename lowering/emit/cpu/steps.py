@@ -38,6 +38,10 @@ TOTALS = 64
 UNROLL = 4
 
 
+# Tasks that make rows for their own group, unless their home has all rows.
+ROW_KINDS = frozenset({"store", "reduce", "dot"})
+
+
 @dataclass
 class GroupWriter:
     """Writes the groups of a region; ``packings`` are the addresses of operands that groups pack."""
@@ -56,11 +60,26 @@ class GroupWriter:
 
         def block(row: Value, _: list[str]) -> Sequence[str]:
             for number, step in enumerate(group.steps):
-                later = [task for after in group.steps[2:] for task in after.tasks] if number == 1 else []
+                fetches = group.heavy and number == 1
+                later = [task for after in group.steps[2:] for task in after.tasks] if fetches else []
                 self._step(step, row, block_rows, group.rows, later)
             return ()
 
-        function.loop(0, group.rows, block_rows, block)
+        function.loop(0, self._rows(group), block_rows, block)
+
+    def _rows(self, group: Group) -> Value:
+        """Rows worth computing: those that are stored, where the group is only there to store."""
+        function = self.scope.function
+        stops: list[Value] = []
+        for task in group.tasks:
+            if task.kind == "put":
+                rows = block_of(self.scope, task.node).rows
+                stops.append(function.maximum(function.sub(rows.size, rows.start), 0))
+            elif (
+                task.buffer is None or task.buffer.home().full or task.kind not in ("store", "reduce", "dot")
+            ):
+                return group.rows
+        return function.minimum(group.rows, reduce(function.maximum, stops)) if stops else group.rows
 
     def _step(self, step: Step, row: Value, block_rows: int, rows: int, later: list[Task]) -> None:
         match step.key[0]:
