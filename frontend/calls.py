@@ -33,6 +33,7 @@ def attribute(rewriter: Rewriter, node: cst.Attribute) -> cst.BaseExpression:
 
 
 def call_expression(rewriter: Rewriter, node: cst.Call) -> cst.BaseExpression:
+    """A call: min, max and abs as methods, functions of the person's as rewritten ones."""
     if isinstance(node.func, cst.Name) and rewriter.is_outside(node.func.value):
         extreme = _extreme(rewriter, node, node.func.value)
         if extreme is not None:
@@ -175,6 +176,7 @@ def coordinates(rewriter: Rewriter, node: cst.Subscript) -> cst.List | None:
 
 
 def subscript(rewriter: Rewriter, node: cst.Subscript) -> cst.BaseExpression:
+    """``A[i, k]`` of an input as ``A.at([i, k])``."""
     if rewriter.kind(node.value) is Kind.IN:
         found = coordinates(rewriter, node)
         if found is not None:
@@ -186,6 +188,7 @@ def subscript(rewriter: Rewriter, node: cst.Subscript) -> cst.BaseExpression:
 
 
 def lambda_expression(rewriter: Rewriter, node: cst.Lambda) -> cst.BaseExpression:
+    """A lambda with its body rewritten."""
     params = defaults(rewriter, node)
     rewriter.enter(node)
     body = rewriter.expr(node.body)
@@ -212,6 +215,7 @@ def defaults(rewriter: Rewriter, node: Function) -> cst.Parameters:
 
 
 def comprehension(rewriter: Rewriter, node: Any) -> cst.BaseExpression:
+    """A comprehension, which stays Python's, with its parts rewritten."""
     rewriter.enter(node)
     rebuilt: cst.BaseExpression = rewriter.generic(node)
     rewriter.leave()

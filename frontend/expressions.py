@@ -22,6 +22,7 @@ _BUILTINS = _HOST_RESULTS | {"abs", "min", "max"}
 
 
 def expression_kind(inference: Inference, node: Any, state: State) -> Kind:
+    """What an expression holds in a state, from its parts."""
     match node:
         case cst.Name():
             return _name(inference, node.value, state)

@@ -187,6 +187,7 @@ class Inference:
             self.stable[-1][name] = kind
 
     def assign(self, target: Any, value: Any, kind: Kind, state: State) -> None:
+        """Bind the names of a target to what a value holds."""
         match target:
             case cst.Name():
                 self._bind(target.value, kind, state)
@@ -358,6 +359,7 @@ class Inference:
             state.meet(inside)
 
     def definition(self, node: cst.FunctionDef | cst.ClassDef | cst.Lambda, state: State) -> None:
+        """Walk a function or class that stands inside a function."""
         for part in outer_parts(node):
             self.expression(part, state)
         if isinstance(node, cst.ClassDef):

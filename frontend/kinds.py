@@ -32,6 +32,7 @@ class Kind(Enum):
 
     @property
     def is_tile(self) -> bool:
+        """Whether the value is a tile or a mask."""
         return self in _TILES
 
     @property

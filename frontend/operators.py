@@ -17,6 +17,7 @@ _LAZY_LIMITS = (cst.NamedExpr, cst.Await, cst.Yield)
 
 
 def binary(rewriter: Rewriter, node: cst.BinaryOperation) -> cst.BaseExpression:
+    """``a + b`` as ``a.add(b)`` where a is known to be a tile or an index."""
     left, right = rewriter.expr(node.left), rewriter.expr(node.right)
     name = operator_method(sign(node.operator), rewriter.kind(node.left), rewriter.kind(node.right))
     if name is None:
@@ -37,6 +38,7 @@ def operator_method(symbol: str, left: Kind, right: Kind) -> str | None:
 
 
 def unary(rewriter: Rewriter, node: cst.UnaryOperation) -> cst.BaseExpression:
+    """``-a``, ``~m`` and ``not m``."""
     inner = rewriter.expr(node.expression)
     kind = rewriter.kind(node.expression)
     match node.operator:
@@ -51,6 +53,7 @@ def unary(rewriter: Rewriter, node: cst.UnaryOperation) -> cst.BaseExpression:
 
 
 def comparison(rewriter: Rewriter, node: cst.Comparison) -> cst.BaseExpression:
+    """``a < b`` as ``a.lt(b)``, and chains as the ``and_`` of their parts."""
     operands = [node.left, *(each.comparator for each in node.comparisons)]
     signs = [comparison_sign(each.operator) for each in node.comparisons]
     for left, symbol, right in zip(operands, signs, operands[1:], strict=False):
@@ -164,6 +167,7 @@ def _check_lazy(rewriter: Rewriter, node: cst.CSTNode, word: str) -> None:
 
 
 def boolean(rewriter: Rewriter, node: cst.BooleanOperation) -> cst.BaseExpression:
+    """``m and n``: of masks, of host values, or told when it runs."""
     word = "and" if isinstance(node.operator, cst.And) else "or"
     operands = _flat(node)
     kinds = [rewriter.kind(each) for each in operands]
@@ -196,6 +200,7 @@ def _guarded_boolean(
 
 
 def choice(rewriter: Rewriter, node: cst.IfExp) -> cst.BaseExpression:
+    """``x if m else y`` as ``m.select(x, y)``."""
     kind = rewriter.kind(node.test)
     if kind is Kind.INDEX:
         rewriter.fail(node.test, advice.IF_INDEX)

@@ -86,7 +86,7 @@ What = Literal["kernel", "function", "helper"]
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A rewritten function: its explicit text, the person's text, and the function compiled from it."""
+    """A rewritten function: its explicit text, the person's text without decorators, the function of it."""
 
     text: str
     original: str
@@ -98,6 +98,7 @@ class _Draft:
     """What rewriting one text gave, and what about the surroundings it rests on."""
 
     text: str
+    original: str
     code: CodeType
     answers: dict[Question, Answer]
 
@@ -122,7 +123,7 @@ def rewrite(source: Source, kind: What) -> Rewritten:
             if len(_DRAFTS) >= _LIMIT:
                 _DRAFTS.pop(next(iter(_DRAFTS)))
             _DRAFTS.setdefault(key, []).append(draft)
-    return Rewritten(draft.text, source.original, _function(function, draft.code))
+    return Rewritten(draft.text, draft.original, _function(function, draft.code))
 
 
 def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
@@ -170,7 +171,15 @@ def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
         text, places, code, tuple(set(extra) - set(code.co_freevars)), rewriter.generated
     )
     mark_rewritten(result)
-    return _Draft(text, result, resolver.answers)
+    return _Draft(text, _original(source, node, module), result, resolver.answers)
+
+
+def _original(source: Source, node: Function, module: cst.Module) -> str:
+    """The person's text of a function as the rewritten one is written: without decorators."""
+    if isinstance(node, cst.Lambda):
+        return source.original
+    alone = node.with_changes(decorators=(), leading_lines=(), lines_after_decorators=())
+    return module.with_changes(header=(), footer=(), body=[alone]).code
 
 
 def _find(module: cst.Module) -> Function:

@@ -47,6 +47,7 @@ class Names:
 
     @property
     def local(self) -> frozenset[str]:
+        """The names that belong to the function."""
         return frozenset(self.bound) - self.declared
 
 

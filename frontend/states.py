@@ -25,6 +25,7 @@ class State:
     ended: bool = False
 
     def copy(self) -> State:
+        """The same state, to be changed by itself."""
         return State(dict(self.kinds), set(self.definite), self.ended)
 
     def meet(self, other: State) -> None:

@@ -243,6 +243,7 @@ def helper(function: Any) -> Any:
     return resolved(function, _rewritten) if callable(function) else function
 
 
+_MOST_SOURCES = 4096
 _sources: dict[tuple[CodeType, str], Source] = {}
 
 
@@ -255,6 +256,8 @@ def _rewritten(function: FunctionType) -> Callable[..., object]:
             source = capture(function, 0)
         except TileError as error:
             return function if _is_straight(code) else _unknown(function, error)
+        if len(_sources) >= _MOST_SOURCES:
+            _sources.clear()
         _sources[key] = source
     return rewrite(replace(source, function=function), "helper").function
 

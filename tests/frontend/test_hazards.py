@@ -12,6 +12,7 @@ import pytest
 from explicit import explicit, ir, rewritten, same_ir, scalar, tensor, written
 
 import gizml_tile as tile
+from gizml_tile.frontend import capture, rewrite
 
 
 @pytest.fixture(autouse=True)
@@ -1092,3 +1093,16 @@ def test_a_kernel_is_rewritten_anew_where_its_names_mean_something_else():
     assert kernel(x, y)[0].tolist() == [-3, 0, 3, 6]
     function.__globals__["FLAG"] = None
     assert kernel(x, y)[0].tolist() == [-1, 0, 1, 2]
+
+
+def test_the_original_is_written_like_the_explicit_text():
+    source = (
+        "class Holder:\n    # before\n    @mark\n    # between\n    def run(p, x):\n"
+        '        text = """\n  odd\n"""\n        p.write(x, [4])[0] = 1  # one\n'
+    )
+    function = written(f"{source}run = Holder.run\n", "run", mark=lambda function: function)
+    original = rewrite(capture(function), "kernel").original
+    assert original == (
+        'def run(p, x):\n    text = """\n  odd\n"""\n    p.write(x, [4])[0] = 1  # one\n'
+    )
+    assert explicit(function) == original.replace("[0] = 1", ".put(1, [0])")
