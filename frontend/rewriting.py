@@ -118,12 +118,33 @@ def rewrite(source: Source, kind: What) -> Rewritten:
     drafts = _DRAFTS.get(key, [])
     draft = next((each for each in drafts if resolver.still_holds(each.answers)), None)
     if draft is None:
-        draft = _draft(source, kind, resolver)
+        draft = _checked_draft(source, kind, resolver)
         with _LOCK:
             if len(_DRAFTS) >= _LIMIT:
                 _DRAFTS.pop(next(iter(_DRAFTS)))
             _DRAFTS.setdefault(key, []).append(draft)
     return Rewritten(draft.text, draft.original, _function(function, draft.code))
+
+
+def _checked_draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
+    try:
+        return _draft(source, kind, resolver)
+    except TileError:
+        raise
+    except Exception as error:
+        if not _is_recursion(error):
+            raise
+        code = source.function.__code__
+        place = Place(source.filename, code.co_firstlineno, function=code.co_qualname)
+        message = f"{code.co_name} holds an expression of too many parts; give some of them names"
+    # Outside of the handler: what was raised would be printed with the whole syntax tree.
+    raise TileError(message, place)
+
+
+def _is_recursion(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, RecursionError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:

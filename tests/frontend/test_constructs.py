@@ -3,6 +3,7 @@
 import math
 import sys
 import textwrap
+import types
 
 import numpy as np
 import pytest
@@ -298,6 +299,32 @@ PROGRAMS = {
         """,
         lambda x: x + 2,
     ),
+    "an attribute assigned in a branch": (
+        """
+        box = types.SimpleNamespace(value=out)
+        if KIND:
+            box.value = box.value * 2
+        for n in tile.unroll(2):
+            box.value += n
+        out = box.value
+        """,
+        lambda x: x * 2 + 1,
+    ),
+    "an object made in the body of a loop": (
+        """
+        for k in range(3):
+            box = types.SimpleNamespace(value=out)
+            parts = [out]
+            box.value = box.value + k
+            parts.append(box.value)
+            parts[0] = parts[0] * 0
+            if i == 0:
+                more = []
+                more.append(sum(parts))
+                out = more[0]
+        """,
+        lambda x: x + 3,
+    ),
     "an arm that only reads a name": (
         """
         spare = out * 2
@@ -357,7 +384,13 @@ def managed(value):
 
 
 def names():
-    return {"math": math, "sys": sys, "managed": managed, "unknown": lambda value: value}
+    return {
+        "math": math,
+        "sys": sys,
+        "managed": managed,
+        "types": types,
+        "unknown": lambda value: value,
+    }
 
 
 @pytest.mark.parametrize("body, expected", PROGRAMS.values(), ids=PROGRAMS)
@@ -553,3 +586,17 @@ def test_a_text_that_is_named_as_ours():
     text = explicit(function)
     assert "def then_2():" in text and "def else_2():" in text
     same_ir(function, tensor("x", 1), None, None)
+
+
+@pytest.mark.parametrize("count", [150, 600])
+def test_long_expressions(count):
+    source = f"def kernel(p, x):\n    t = p.read(x, [4])[0]\n    t = t{' + 1' * count}\n"
+    function = written(source)
+    if count < 200:
+        assert explicit(function).count(".add(1)") == count
+        return
+    with pytest.raises(
+        tile.TileError, match="kernel holds an expression of too many parts"
+    ) as caught:
+        explicit(function)
+    assert caught.value.lineno == 1
