@@ -38,10 +38,11 @@ class Numbers:
 class Writer:
     """Writes one random kernel."""
 
-    def __init__(self, seed, *, loose=False, unknown=False):
+    def __init__(self, seed, *, loose=False, unknown=False, wild=False):
         self.random = random.Random(seed)
         self.loose = loose
         self.unknown = unknown
+        self.wild = wild
         self.lines = []
         self.tiles = ["a", "b", "c"]
         self.indices = ["i", "j", "n"]
@@ -210,6 +211,11 @@ class Writer:
         elif kind == "exit" and in_unrolled and not on_device:
             self.line(depth, f"if {pick(['FLAG', 'SIZE == 4'])}:")
             self.line(depth + 1, pick(["break", "continue"]))
+        elif (
+            kind in ("fresh", "define") and self.wild
+        ):  # a name that may have no value where it is read
+            self.line(depth, f"d = {self.tile(1)}")
+            self.tiles = ["a", "b", "c", "d"]
         elif kind == "fresh" and self.loose:
             self.line(depth, f"d = {self.tile(1)}")
             self.line(depth, f"{self.pick_tile()} = d")

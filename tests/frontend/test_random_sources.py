@@ -33,3 +33,21 @@ def test_random_source(seed):
 
 # Kernels that change a carried value's type, or call a function that reads what a loop assigns.
 REFUSED = frozenset({12, 21, 32, 41})
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_names_that_may_have_no_value(seed):
+    """Where a name may be read without a value the kernel is right or refused, never silently wrong."""
+    function = written(Writer(seed, wild=True, unknown=seed % 2 == 0).source(), "kernel")
+    numbers = Numbers(DATA)
+    try:
+        function(numbers, None, None, 2)
+        expected = numbers.stored
+    except UnboundLocalError:
+        expected = None
+    stored = np.full(8, np.nan, np.float32)
+    try:
+        tile.kernel(grid=1)(function)(np.array(DATA, np.float32), stored, 2)
+    except (tile.TileError, UnboundLocalError):
+        return
+    assert {n: x for n, x in enumerate(stored.tolist()) if x == x} == expected
