@@ -155,14 +155,14 @@ class Kernel(_Written):
         return Gridded(self, self.grid).simulate(*args, **named)
 
     def _launch(self, grid: GridSpec | None, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        self._refuse_inside()
         key = key_of(grid, named, own=grid is self.grid)
-        if key is not None:
+        if key is not None and not State.tracing:
             for repeat in self._more_repeats.of(key):
                 results = repeat(*args)
                 if results is not None:
                     self._traces.hits += 1
                     return results
+        self._refuse_inside()
         constants = named
         if self._configs is not None:
             constants = {**named, **self._chosen(grid, args, named, self._measure)}

@@ -10,6 +10,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from gizml_tile.captures import Watch, read
+from gizml_tile.dtypes import DType
 from gizml_tile.grids import GridSpec
 from gizml_tile.launch import Source
 from gizml_tile.runtime.fast_call import Call, fast_call
@@ -22,7 +23,8 @@ Repeat = Callable[..., tuple[object, ...] | None]
 _CALLS = 8
 _KEYS = 64
 _SEEN = 256
-_EXACT = frozenset({int, float, str, bool, type(None)})
+_EXACT = frozenset({int, float, str, bool, type(None), DType})
+_INTEGERS = frozenset({int})
 _SIZES = frozenset({"shape", "ndim", "dtype", "size", "strides", "itemsize", "nbytes"})
 
 
@@ -62,23 +64,27 @@ def key_of(grid: GridSpec | None, named: Mapping[str, object], *, own: bool = Fa
     ``own`` says that the grid is the kernel's own; another that is a function is known by its code.
     """
     place: object = grid
-    if isinstance(grid, FunctionType) and not own:
-        if grid.__closure__ or grid.__defaults__ or grid.__kwdefaults__:
-            return None
-        place = grid.__code__
+    if isinstance(grid, FunctionType):
+        if not own:
+            if grid.__closure__ or grid.__defaults__ or grid.__kwdefaults__:
+                return None
+            place = grid.__code__
     elif isinstance(grid, tuple):
-        place = grid, tuple(map(type, grid))
+        if not _INTEGERS.issuperset(map(type, grid)):
+            return None
+    elif type(grid) is not int and grid is not None:
+        return None
+    if not named:
+        return place
     types = tuple(map(type, named.values()))
-    if not all(kind in _EXACT or issubclass(kind, enum.Enum) for kind in types):
-        return None
-    # 0.0 and -0.0 are one dictionary key, and NaN is not even itself.
-    values = tuple(value.hex() if type(value) is float else value for value in named.values())
-    key = (place, type(grid), tuple(named), values, types)
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+    if not _EXACT.issuperset(types):
+        if not all(kind in _EXACT or issubclass(kind, enum.Enum) for kind in types):
+            return None
+    values = tuple(named.values())
+    if float in types:
+        # 0.0 and -0.0 are one dictionary key, and NaN is not even itself.
+        values = tuple(value.hex() if type(value) is float else value for value in values)
+    return place, tuple(named), values, types
 
 
 def repeat_of(launched: Launched, args: tuple[Any, ...], spec: GridSpec | None) -> Repeat | None:
