@@ -77,14 +77,17 @@ def key_of(grid: GridSpec | None, named: Mapping[str, object], *, own: bool = Fa
     if not named:
         return place
     types = tuple(map(type, named.values()))
-    if not _EXACT.issuperset(types):
-        if not all(kind in _EXACT or issubclass(kind, enum.Enum) for kind in types):
-            return None
+    if not _EXACT.issuperset(types) and not all(map(_is_plain, types)):
+        return None
     values = tuple(named.values())
     if float in types:
         # 0.0 and -0.0 are one dictionary key, and NaN is not even itself.
         values = tuple(value.hex() if type(value) is float else value for value in values)
     return place, tuple(named), values, types
+
+
+def _is_plain(kind: type) -> bool:
+    return kind in _EXACT or issubclass(kind, enum.Enum)
 
 
 def repeat_of(launched: Launched, args: tuple[Any, ...], spec: GridSpec | None) -> Repeat | None:

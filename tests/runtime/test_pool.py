@@ -143,14 +143,13 @@ def test_a_forked_child_launches(kernels):
 
 
 def test_no_thread_of_ours_is_alive_in_a_fork(kernels):
-    def ours():
-        return [thread for thread in threading.enumerate() if thread.name.startswith("gizml_tile")]
-
     counts = np.zeros(512, np.int64)
     launch(kernels.address("count"), arguments(counts, 512, 8, 1).ctypes.data, 0)
-    assert len(ours()) == module.shared_pool().threads - 1
+    workers = module.shared_pool()._workers
+    assert len(workers) == module.shared_pool().threads - 1
+    assert all(worker.is_alive() for worker in workers)
     module._before_fork()
-    assert not ours()
+    assert not any(worker.is_alive() for worker in workers)
     launch(kernels.address("count"), arguments(counts, 512, 8, 1).ctypes.data, 0)
     assert (counts == 2).all()
 
