@@ -22,7 +22,7 @@ from gizml_tile.frontend.resolve import Answer, Question, Resolver
 from gizml_tile.frontend.rewriter import Rewriter, Rules, keep
 from gizml_tile.frontend.scopes import NameTable
 from gizml_tile.frontend.source import Source, mark_rewritten
-from gizml_tile.frontend.spelling import line
+from gizml_tile.frontend.spelling import line, with_first_lines
 from gizml_tile.frontend.statements import (
     class_statement,
     compound,
@@ -171,7 +171,7 @@ def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
         rewriter.tile_name = rewriter.fresh("tile")
     new = _rewritten(rewriter, node)
     if hidden and rewriter.uses_dispatch:
-        new = _with_import(new, rewriter.tile_name)
+        new = with_first_lines(new, [_import_line(rewriter.tile_name)])
     if "__" in source.padded and (owner := class_of(code)) is not None:
         mangled = new.visit(_Mangled(owner, rewriter.origins))
         assert isinstance(mangled, cst.FunctionDef)
@@ -277,14 +277,6 @@ class _Mangled(cst.CSTTransformer):
 
 
 _PRIVATE = re.compile(r"__\w*?[^_\W]_?")
-
-
-def _with_import(node: cst.FunctionDef, name: str) -> cst.FunctionDef:
-    body = node.body
-    assert isinstance(body, cst.IndentedBlock)
-    first = 1 if node.get_docstring() is not None else 0
-    lines = [*body.body[:first], _import_line(name), *body.body[first:]]
-    return node.with_changes(body=body.with_changes(body=lines))
 
 
 def _function(function: FunctionType, code: CodeType) -> FunctionType:

@@ -159,6 +159,16 @@ def line(statement: cst.BaseSmallStatement) -> cst.SimpleStatementLine:
     return cst.SimpleStatementLine([statement])
 
 
+def with_first_lines(node: cst.FunctionDef, lines: Sequence[cst.BaseStatement]) -> cst.FunctionDef:
+    """A function with lines before its first, after its docstring."""
+    body = node.body
+    assert isinstance(body, cst.IndentedBlock)
+    first = 1 if node.get_docstring() is not None else 0
+    return node.with_changes(
+        body=body.with_changes(body=[*body.body[:first], *lines, *body.body[first:]])
+    )
+
+
 def assign(names: Sequence[str], value: cst.BaseExpression) -> cst.SimpleStatementLine:
     """``a, b = value``; ``value`` alone where there are no names."""
     if not names:

@@ -8,7 +8,8 @@ import libcst as cst
 
 from gizml_tile.frontend import advice, calls, loops
 from gizml_tile.frontend.rewriter import Rewriter
-from gizml_tile.frontend.spelling import chain_of
+from gizml_tile.frontend.scopes import NameTable
+from gizml_tile.frontend.spelling import chain_of, line, with_first_lines
 from gizml_tile.frontend.states import Mode
 
 
@@ -19,14 +20,32 @@ def function(rewriter: Rewriter, node: cst.FunctionDef) -> cst.FunctionDef:
     rewriter.enter(node)
     around = rewriter.regions, rewriter.python_loops
     rewriter.regions, rewriter.python_loops = [], []
+    generated = len(rewriter.generated)
     body = rewriter.suite(node.body)
     rewriter.regions, rewriter.python_loops = around
     rewriter.leave()
     rebuilt: cst.FunctionDef = rewriter.rebuilt(node, params=params, body=body)
+    if len(rewriter.generated) > generated:
+        rebuilt = rewriter.made(_keep_local(rewriter, node, rebuilt), node)
     if len(decorators) < len(node.decorators):
         rebuilt = rewriter.rebuilt(rebuilt, decorators=decorators)
         rewriter.origins[rebuilt] = node
     return rebuilt
+
+
+def _keep_local(rewriter: Rewriter, old: cst.FunctionDef, new: cst.FunctionDef) -> cst.FunctionDef:
+    """Names that only functions of ours still bind, and that are read elsewhere, stay local without a value.
+
+    Otherwise reading them would find a global of the same name.
+    """
+    lost = rewriter.table.of(old).local & NameTable().of(new).free
+    if not lost:
+        return new
+    lines = [
+        line(cst.AnnAssign(cst.Name(name), cst.Annotation(cst.Name("object"))))
+        for name in sorted(lost)
+    ]
+    return with_first_lines(new, lines)
 
 
 def function_statement(rewriter: Rewriter, node: cst.FunctionDef) -> list[cst.FunctionDef]:

@@ -1106,3 +1106,23 @@ def test_the_original_is_written_like_the_explicit_text():
         'def run(p, x):\n    text = """\n  odd\n"""\n    p.write(x, [4])[0] = 1  # one\n'
     )
     assert explicit(function) == original.replace("[0] = 1", ".put(1, [0])")
+
+
+def test_a_name_without_a_value_is_not_a_global_of_that_name():
+    source = """
+    spare = 5
+
+    def kernel(p, x, y, n):
+        out = p.read(x, [4])[0]
+        if n < 2:
+            spare = out
+            out = spare + 1
+        else:
+            out = spare
+        p.write(y, [4])[0] = out
+    """
+    function = written(source, "kernel")
+    for n in (True, 5):
+        with pytest.raises((NameError, tile.TileError)):
+            ir(rewritten(function), tensor("x", 1), tensor("y", 1), scalar("n") if n == 5 else 9)
+    assert "    spare: object\n" in explicit(function)
