@@ -64,13 +64,19 @@ def test_block_sizes_change_no_bit(type_):
         assert np.array_equal(other, results[-1]), block
 
 
-def test_few_rows_and_few_columns():
-    """From 1 to 16 rows a right operand may be read in place; every depth's end is met."""
-    for rows in (1, 2, 4, 8, 16):
-        for block in ((rows, 64, 64), (rows, 16, 4)):
-            product = Product((rows, 200, 130), block)
-            for sizes in ((rows, 200, 130), (rows, 256, 128), (rows, 7, 3), (3, 301, 64)):
-                replace(product, sizes=sizes).check_plain()
+@pytest.mark.parametrize("rows", [1, 2, 4, 8, 16])
+def test_few_rows(rows):
+    """With few rows, long rows of the right operand are read in place where all of it is there."""
+    for block in ((rows, 64, 64), (rows, 512, 16), (rows, 1024, 4)):
+        product = Product((rows, 272, 1100), block)
+        for sizes in ((rows, 272, 1100), (rows, 256, 1024), (rows, 7, 3), (3, 301, 600)):
+            replace(product, sizes=sizes).check_plain()
+        starting = replace(product, sizes=(rows, 70, 1100), start=STARTS["a computed tile"])
+        replace(starting, turns=TURNS["past the end"], orders=("steps", "inside", "back")).check()
+        replace(starting, turns=TURNS["before the start"], orders=("C", "steps", "C")).check()
+
+
+def test_few_columns():
     for columns in (1, 2, 4, 8):
         Product((50, 100, columns), (16, columns, 8)).check_plain()
 

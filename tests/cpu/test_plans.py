@@ -179,3 +179,40 @@ def test_programs_run_in_any_order_of_the_grid():
             grid, body = product.program(a, b, c)
             tile.run(grid, body)
             assert_product(c, a, b)
+
+
+def softmax_of(m, n):
+    def body(p):
+        row = p.read(X, [m, n]).at([0, 0])
+        e = (row - row.max(1)).exp()
+        p.write(Y, [m, n]).put(e / e.sum(1), [0, 0])
+        p.write(Y, [1, n]).put(row.sum(0), [0, 0])
+        p.write(Y, [n, m]).put(e.transpose(), [0, 0])
+
+    return body
+
+
+def scores_of(m, n):
+    def body(p):
+        q, k = p.read(X, [m, 8]).at([0, 0]).exp(), p.read(X, [n, 8]).at([0, 0]).exp()
+        s = q.dot(k.transpose())
+        p.write(Y, [m, n]).put(s.exp(), [0, 0])
+        p.write(Y, [m, 8]).put(s.dot(k + k.max(1)), [0, 0])
+
+    return body
+
+
+def product_of(m, n):
+    def body(p):
+        A, B = p.read(X, [m, 4]), p.read(X, [4, n])
+        total = p.fold(0, A.blocks(1), p.zeros([m, n]), lambda k, t: t + A.at([0, k]).dot(B.at([k, 0])))
+        p.write(Y, [m, n]).put(total, [0, 0])
+
+    return body
+
+
+@pytest.mark.parametrize("make", [softmax_of, scores_of, product_of])
+def test_large_tiles_make_no_long_code(make):
+    """Nothing is written out for each row or column: compile time does not grow with tiles."""
+    for m, n in ((64, 64), (1024, 1024), (1, 2**17), (2**17, 1), (4, 2**16), (2**16, 4)):
+        assert tile.source([1], make(m, n)).count("\n") < 4000, (m, n)
