@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-PAUSE_SECONDS = 0.03  # other libraries' threads spin for a while after a call
+# Other libraries' threads spin for a while after a call: OpenBLAS's for 2^26 cycles.
+PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def measure(case: Case, threads: int, rounds: int, block_seconds: float) -> Line
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(rounds):
         for name, call in candidates.items():
-            time.sleep(PAUSE_SECONDS)
+            time.sleep(PAUSE_SECONDS if threads > 1 else 0)
             call()
             start = time.perf_counter()
             for _ in range(counts[name]):

@@ -19,7 +19,8 @@ from fused_gelu import reference as gelu_reference
 from layernorm import layernorm
 from layernorm import reference as layernorm_reference
 from matmul import matmul
-from measure import random, torch
+from measure import random as random_anywhere
+from measure import torch
 from softmax import reference as softmax_reference
 from softmax import softmax
 from vector_add import vector_add
@@ -30,13 +31,33 @@ except ImportError:
     numba = None
 
 UNIT = 2.0**-24
+LINE = 64
 SAMPLE = 48  # rows of a product that are compared with float64
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """The array's values where a cache line starts, as PyTorch's own tensors lie: the same for everyone."""
+    memory = np.empty(array.nbytes + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    """Normally distributed numbers, aligned."""
+    return aligned(random_anywhere(*shape, seed=seed))
+
+
+def empty(*shape: int) -> np.ndarray:
+    """Room for results, aligned, and touched so that no row pays for its pages."""
+    return aligned(np.zeros(shape, np.float32))
 
 
 def matmul_case(name: str, m: int, n: int, k: int, dtype, peers: dict, **constants: int) -> Case:
     """A product in F32 of operands of any float type, with bias and relu; checked on some rows."""
-    a, b = (random(*shape, seed=seed).astype(dtype) for shape, seed in (((m, k), 1), ((k, n), 2)))
-    bias, c = random(n, seed=3), np.empty((m, n), np.float32)
+    a, b = (aligned(random(*shape, seed=seed).astype(dtype)) for shape, seed in (((m, k), 1), ((k, n), 2)))
+    bias, c = random(n, seed=3), empty(m, n)
 
     def error() -> tuple[float, float]:
         matmul(a, b, bias, c, **constants)
@@ -58,7 +79,7 @@ def matmul_case(name: str, m: int, n: int, k: int, dtype, peers: dict, **constan
 
 
 def numpy_product(a, b, bias):
-    out = np.empty((a.shape[0], b.shape[1]), np.float32)
+    out = empty(a.shape[0], b.shape[1])
     return lambda: np.matmul(a, b, out=out)
 
 
@@ -78,8 +99,8 @@ def own_product(dtype) -> Callable:
     """Our own product of operands of another type, for comparing rates."""
 
     def make(a, b, bias):
-        x, y = a.astype(np.float32).astype(dtype), b.astype(np.float32).astype(dtype)
-        out = np.empty((a.shape[0], b.shape[1]), np.float32)
+        x, y = (aligned(t.astype(np.float32).astype(dtype)) for t in (a, b))
+        out = empty(a.shape[0], b.shape[1])
         return lambda: matmul(x, y, bias, out)
 
     return make
@@ -88,12 +109,13 @@ def own_product(dtype) -> Callable:
 def matmul_f32(quick: bool) -> Iterator[Case]:
     for n in (512, 1024) if quick else (512, 1024, 2048, 4096):
         peers = {"NumPy": numpy_product, "PyTorch": torch_product}
-        yield matmul_case(f"matmul f32 {n}", n, n, n, np.float32, peers)
+        yield matmul_case(f"matmul f32 {n}", n, n, n, np.float32, peers, BN=256)
 
 
 def matmul_bf16(quick: bool) -> Iterator[Case]:
     for n in (512, 1024) if quick else (512, 1024, 2048, 4096):
-        yield matmul_case(f"matmul bf16 {n}", n, n, n, bfloat16, {"PyTorch": torch_product})
+        blocks = {"BM": 128, "BN": 256} if n < 2048 else {"BM": 256, "BN": 512}
+        yield matmul_case(f"matmul bf16 {n}", n, n, n, bfloat16, {"PyTorch": torch_product}, **blocks)
 
 
 def matmul_f16(quick: bool) -> Iterator[Case]:
@@ -112,7 +134,7 @@ def matmul_fp8(quick: bool) -> Iterator[Case]:
 def few_rows(quick: bool) -> Iterator[Case]:
     for m in (8, 64) if quick else (8, 16, 32, 64):
         peers = {"NumPy": numpy_product, "PyTorch": torch_product}
-        yield matmul_case(f"matmul f32 {m} x 4096 x 4096", m, 4096, 4096, np.float32, peers, BM=m)
+        yield matmul_case(f"matmul f32 {m} x 4096 x 4096", m, 4096, 4096, np.float32, peers, BM=m, BN=1024)
 
 
 def row_sizes(quick: bool) -> list[tuple[int, int]]:
@@ -141,7 +163,7 @@ def softmax_rows(quick: bool) -> Iterator[Case]:
     fast = compiled(loops)
     for rows, columns in row_sizes(quick):
         x = random(rows, columns)
-        y, z = np.empty_like(x), np.empty_like(x)
+        y, z = empty(*x.shape), empty(*x.shape)
 
         def error(x=x, y=y) -> tuple[float, float]:
             softmax(x, y, COLUMNS=x.shape[1])
@@ -182,7 +204,7 @@ def layernorm_rows(quick: bool) -> Iterator[Case]:
     fast = compiled(loops)
     for rows, columns in row_sizes(quick):
         x, w, b = random(rows, columns), random(columns, seed=1), random(columns, seed=2)
-        y, z = np.empty_like(x), np.empty_like(x)
+        y, z = empty(*x.shape), empty(*x.shape)
 
         def error(x=x, w=w, b=b, y=y) -> tuple[float, float]:
             layernorm(x, w, b, y, COLUMNS=x.shape[1])
@@ -216,7 +238,7 @@ def mean_out(x):
 def gelu_rows(quick: bool) -> Iterator[Case]:
     for rows, columns in row_sizes(quick):
         x, w, b = random(rows, columns), random(columns, seed=1), random(columns, seed=2)
-        y = np.empty_like(x)
+        y = empty(*x.shape)
         block = min(columns, 4096)
 
         def error(x=x, w=w, b=b, y=y, block=block) -> tuple[float, float]:
@@ -246,7 +268,7 @@ def attention_f32(quick: bool) -> Iterator[Case]:
         sizes = [(d, s, False) for d in (64, 128) for s in (512, 1024, 2048, 4096)] + [(64, 2048, True)]
     for depth, length, causal in sizes:
         q, k, v = (random(1, 8, length, depth, seed=seed) for seed in (1, 2, 3))
-        out = np.empty_like(q)
+        out = empty(*q.shape)
 
         def ours(q=q, k=k, v=v, out=out, depth=depth, causal=causal) -> None:
             attention(q, k, v, out, D=depth, CAUSAL=causal, RAGGED=False, BN=128 if causal else 256)
@@ -268,7 +290,7 @@ def attention_f32(quick: bool) -> Iterator[Case]:
 
 
 def tiny_launch(quick: bool) -> Iterator[Case]:
-    x, y, z = random(16, seed=1), random(16, seed=2), np.empty(16, np.float32)
+    x, y, z = random(16, seed=1), random(16, seed=2), empty(16)
 
     def error() -> tuple[float, float]:
         vector_add(x, y, z, BLOCK=16)
