@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from agreement import TYPES, agree, laid_out, numbers
-from products import Product
+from products import Product, assert_product
 
 import gizml_tile as tile
 
@@ -317,3 +317,15 @@ def test_special_values_go_through():
         assert np.array_equal(np.isnan(c), np.isnan(want))
         assert np.array_equal(np.isposinf(c), np.isposinf(want))
         assert np.array_equal(np.isneginf(c), np.isneginf(want))
+
+
+@pytest.mark.parametrize("type_", ["f32", "bf16", "f16"])
+def test_infinities_beyond_the_loops_bounds_stay_out(type_):
+    """A loop over a part of k, in blocks shorter than the hardware's steps, sees that part alone."""
+    for depth in (1, 2, 4, 8, 16, 32):
+        product = Product((40, 100, 30), (16, 16, depth), (type_, type_))
+        product = replace(product, turns=lambda p, blocks, i: (p.arg(1), p.arg(2)))
+        a, b, c = product.operands()
+        a[:, : depth], a[:, 2 * depth :], b[: depth], b[2 * depth :] = np.nan, np.inf, np.inf, np.nan
+        product.launch((a, b, c))
+        assert_product(c, a[:, depth : 2 * depth], b[depth : 2 * depth])

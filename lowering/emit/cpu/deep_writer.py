@@ -161,7 +161,11 @@ class DeepWriter:
         def packed() -> list[str]:
             return [self._packed(left, term.depth, number), str(packing.row_stride)]
 
-        ready = function.all_of([left.inside, ends])
+        checks = [left.inside, ends]
+        if term.term.left.depth % depth_step(packing.shape):
+            # What lies behind the product's depth may be infinite, which zeros on the right do not silence.
+            checks.append(function.compare("sle", function.add(base, rest), term.depth))
+        ready = function.all_of(checks)
         address, stride = function.when(ready, in_place, packed, ["ptr", "i64"])
         return address, stride
 
