@@ -256,6 +256,47 @@ def test_two_products_in_one_loop():
         agree([tile.cdiv(21, rows), 2], body)
 
 
+@pytest.mark.parametrize("types", [("f32", "f32"), ("bf16", "f32"), ("bf16", "bf16"), ("fp8", "i1")])
+def test_two_products_of_their_own_blocks_and_types(types):
+    """Nothing but the loop joins them; their numbers are whole, so that every order gives the same."""
+    rng = np.random.default_rng(8)
+
+    def whole(rows, columns, kind):
+        return rng.integers(-2, 3, (rows, columns)).astype(np.float32).astype(TYPES[kind])
+
+    for (rows, depth, columns), other in (
+        ((16, 16, 32), (8, 64, 16)),
+        ((32, 64, 8), (64, 2, 128)),
+        ((1, 4, 512), (16, 32, 16)),
+    ):
+        a, b = whole(2 * rows - 1, 4 * depth - 1, types[0]), whole(4 * depth - 1, 2 * columns - 3, types[0])
+        d, e = (
+            whole(2 * other[0], 4 * other[1], types[1]),
+            whole(4 * other[1], 2 * other[2], types[1]),
+        )
+        kind = tile.I32 if types[1] == "i1" else tile.F32
+        first = np.zeros((len(a), b.shape[1]), np.float32)
+        second = np.zeros((len(d), e.shape[1]), np.int32 if types[1] == "i1" else np.float32)
+
+        def body(p, blocks=((rows, depth, columns), other), kind=kind, arrays=(a, b, d, e, first, second)):
+            (m, k, n), (m2, k2, n2) = blocks
+            shapes = [m, k], [k, n], [m2, k2], [k2, n2]
+            A, B, D, E = (p.read(array, shape) for array, shape in zip(arrays, shapes, strict=False))
+            i, j = p.id(0), p.id(1)
+
+            def turn(k, both):
+                return [
+                    both[0] + A.at([i, k]).dot(B.at([k, j])),
+                    both[1] + D.at([i, k]).dot(E.at([k, j])),
+                ]
+
+            x, y = p.loop(0, 4, [p.zeros([m, n]), p.full([m2, n2], 1, kind)], turn)
+            p.write(arrays[4], [m, n]).put(x, [i, j])
+            p.write(arrays[5], [m2, n2]).put(y, [i, j])
+
+        agree([2, 2], body)
+
+
 def test_a_result_that_is_stored_twice_and_used_on():
     rng = np.random.default_rng(4)
     a, b = numbers(rng, (40, 50), np.dtype(np.float32)), numbers(rng, (50, 30), np.dtype(np.float32))
@@ -326,6 +367,6 @@ def test_infinities_beyond_the_loops_bounds_stay_out(type_):
         product = Product((40, 100, 30), (16, 16, depth), (type_, type_))
         product = replace(product, turns=lambda p, blocks, i: (p.arg(1), p.arg(2)))
         a, b, c = product.operands()
-        a[:, : depth], a[:, 2 * depth :], b[: depth], b[2 * depth :] = np.nan, np.inf, np.inf, np.nan
+        a[:, :depth], a[:, 2 * depth :], b[:depth], b[2 * depth :] = np.nan, np.inf, np.inf, np.nan
         product.launch((a, b, c))
         assert_product(c, a[:, depth : 2 * depth], b[depth : 2 * depth])
