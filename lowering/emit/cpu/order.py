@@ -9,7 +9,7 @@ from gizml_tile.lowering.emit.cpu.packing import Pack
 from gizml_tile.lowering.emit.cpu.schedule import DeepItem, RegionPlan
 
 # Columns whose packed panels stay in the second cache while rows go by.
-GROUP_COLUMNS = 512
+GROUP_COLUMNS = 1024
 
 
 @dataclass(frozen=True, slots=True)
