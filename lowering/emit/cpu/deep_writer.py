@@ -165,6 +165,8 @@ class DeepWriter:
         if term.term.left.depth % depth_step(packing.shape):
             # What lies behind the product's depth may be infinite, which zeros on the right do not silence.
             checks.append(function.compare("sle", function.add(base, rest), term.depth))
+        if left.staged != "null":
+            checks.append(function.emit(f"icmp eq ptr {left.staged}, null"))
         ready = function.all_of(checks)
         address, stride = function.when(ready, in_place, packed, ["ptr", "i64"])
         return address, stride

@@ -24,6 +24,8 @@ from gizml_tile.nodes import Node, View
 
 # All operands staged for a launch may take this much memory together.
 STAGED_BYTES = 1 << 29
+# Rows at multiples of this distance are worth bringing together.
+SPREAD_BYTES = 16 << 10
 
 
 def reads_in_place(unit: Unit, pack: Pack) -> bool:
@@ -44,8 +46,6 @@ def reads_in_place(unit: Unit, pack: Pack) -> bool:
 
 def can_stage(unit: Unit, pack: Pack) -> bool:
     """Whether all blocks of an operand are known before a launch, and worth packing then."""
-    if pack.packing.side == "left" and reads_in_place(unit, pack):
-        return False
     if pack.is_deep:
         assert pack.start is not None and pack.stop is not None
         return pack.ranged and is_invariant(pack.start) and is_invariant(pack.stop)
@@ -183,6 +183,17 @@ def _split(function: Function, number: Value, size: Value) -> tuple[Value, Value
     if isinstance(size, int):
         return function.divide(number, size), function.remainder(number, size)
     return function.emit(f"udiv i64 {number}, {size}"), function.emit(f"urem i64 {number}, {size}")
+
+
+def is_spread(scope: Scope, pack: Pack) -> str:
+    """Whether a left operand's rows lie so far apart that they meet in few cache sets and many pages."""
+    view = pack.packing.source.attr
+    assert isinstance(view, View)
+    stride = scope.tensors[view.tensor].strides[-2]
+    rest = scope.function.remainder(
+        scope.function.mul(stride, pack.packing.panels.element_bytes), SPREAD_BYTES
+    )
+    return scope.function.compare("eq", rest, 0)
 
 
 def staged_block(scope: Scope, pack: Pack) -> tuple[str, Value, Value]:

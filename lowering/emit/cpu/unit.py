@@ -18,7 +18,9 @@ from gizml_tile.lowering.emit.cpu.packs import (
     STAGED_BYTES,
     can_stage,
     chunk_count,
+    is_spread,
     ranges,
+    reads_in_place,
     tensors_of_pack,
     total_depth,
     write_pack,
@@ -201,7 +203,10 @@ def _write_staging(scope: Scope, stages: Sequence[Pack], total: str, threads: st
         )
         worth = function.compare("sge", total, function.mul(users, STAGE_REUSE))
         fits = function.compare("sle", function.add(size, wanted), STAGED_BYTES)
-        staged = function.all_of([worth, fits])
+        checks = [worth, fits]
+        if pack.packing.side == "left" and reads_in_place(unit, pack):
+            checks.append(is_spread(scope, pack))
+        staged = function.all_of(checks)
         place = size
         size = function.add(size, function.choose(staged, wanted, 0))
         plans.append((pack, staged, units, place))
