@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gizml_tile.lowering.emit.cpu.packing import Machine, Pack, Packing
+from gizml_tile.lowering.emit.cpu.packing import Machine, Pack, Packing, lies_ready
 from gizml_tile.lowering.emit.cpu.plan import plan
 from gizml_tile.lowering.emit.cpu.schedule import (
     Buffer,
@@ -31,7 +31,7 @@ def explain_plan(program: TileProgram, machine: Machine, *, may_alias: bool = Fa
     lines = [f"vectors of {machine.vector} F32 lanes; programs of the grid run on all threads"]
     lines.extend(_region(body, ""))
     for pack in packs:
-        lines.append(_pack(pack))
+        lines.append(_pack(pack, program))
     return "\n".join(lines) + "\n"
 
 
@@ -80,8 +80,9 @@ def _home(buffer: Buffer | None) -> str:
     return " (all rows)" if home.full and home.rows > 1 else ""
 
 
-def _pack(pack: Pack) -> str:
+def _pack(pack: Pack, program: TileProgram) -> str:
     packing: Packing = pack.packing
+    in_place = pack.is_deep and packing.side == "left" and lies_ready(packing, program.tensors)
     bytes_ = f"{packing.chunk_bytes} bytes a chunk of {packing.shape.kc} steps of k"
     where = (
         "once for the launch where enough programs use a block, else by each program"
@@ -89,7 +90,8 @@ def _pack(pack: Pack) -> str:
         else "by each program, for its blocks cannot be listed before the launch"
     )
     turned = ", transposed on the way" if packing.turned else ""
-    return f"operand {pack.number}, {packing.side}: packed {where}; {bytes_}{turned}"
+    first = "read in place where its rows are contiguous, near and inside, else " if in_place else ""
+    return f"operand {pack.number}, {packing.side}: {first}packed {where}; {bytes_}{turned}"
 
 
 def _line(place: object) -> str:
