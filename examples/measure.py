@@ -54,7 +54,7 @@ def compare(title, work, unit, ours, quick=False, **peers):
     times = {name: [] for name in calls}
     for _ in range(1 if quick else 7):
         for name, call in calls.items():
-            time.sleep(0 if quick else 0.03)
+            time.sleep(0 if quick else 0.1)
             times[name].append(seconds(call, 0 if quick else 0.02))
     rates = {name: work / statistics.median(values) for name, values in times.items()}
     shown = ", ".join(f"{name} {rate:.4g}" for name, rate in rates.items())
