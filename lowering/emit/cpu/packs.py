@@ -52,11 +52,6 @@ def can_stage(unit: Unit, pack: Pack) -> bool:
     return pack.ranged
 
 
-def unit_depth(pack: Pack) -> int:
-    """What the operand's depth is a multiple of."""
-    return pack.depth
-
-
 def chunk_count(function: Function, pack: Pack, depth: Value) -> Value:
     return function.divide(function.add(depth, pack.packing.shape.kc - 1), pack.packing.shape.kc)
 
@@ -117,7 +112,7 @@ def write_pack(module: Module, unit: Unit, pack: Pack) -> None:
             if node.shape in ((), (1, 1)) and node.op != "read":
                 scope.scalar(node)
         rest = function.sub(depth, before)
-        packer = Packer(scope, pack.packing, source, shared, unit_depth(pack), rest)
+        packer = Packer(scope, pack.packing, source, shared, pack.depth, rest)
         place = function.mul(function.sub(number, "%first"), pack.packing.chunk_bytes)
         packer.chunk(function.offset("%target", place), function.sub(base, before))
         return ()

@@ -75,9 +75,7 @@ class GroupWriter:
             if task.kind == "put":
                 rows = block_of(self.scope, task.node).rows
                 stops.append(function.maximum(function.sub(rows.size, rows.start), 0))
-            elif (
-                task.buffer is None or task.buffer.home().full or task.kind not in ("store", "reduce", "dot")
-            ):
+            elif task.kind not in ROW_KINDS or task.buffer is None or task.buffer.home().full:
                 return group.rows
         return function.minimum(group.rows, reduce(function.maximum, stops)) if stops else group.rows
 
