@@ -1,0 +1,377 @@
+"""The kernel IR's values: instructions of one thread, in structured blocks.
+
+An instruction is its own value: ``count`` registers of one storage type (a *register* is one element of
+a tile, as in a layout). Operations act on whole vectors of registers, so a kernel stays about as long
+as the tile program that it came from, however large its tiles are::
+
+    %7  fma f32 x 16: %4 %5 %6          # 16 fused multiply-adds, one for each register
+    %8  pick f32 x 4: %7 [0 4 8 12]     # a renaming of registers; costs nothing
+
+Operands of one register stretch to any count. Types smaller than 32 bits lie packed in 32-bit hardware
+registers, in order, so eight BF16 registers are four of the machine's: that is what vector accesses and
+matrix units take. A MASK register is a predicate.
+
+Leaves
+    constant        attr: a number, or a tuple of ``count`` numbers
+    param           a block's parameter; attr: its number
+    thread          I32: this thread's number in its workgroup, from 0
+    lane, warp      I32: the number in the warp, and the warp's number (the same in all its lanes)
+    workgroup       I32: this workgroup's number along an axis (attr) of the hardware's grid
+    workgroups      I32: how many there are along it
+    parameter       attr: `Parameter`; I64, or F32 for a float scalar
+
+Registers
+    pick            attr: which registers, in order, repeats allowed
+    join            the operands' registers, one after the other
+    bitcast         the same bits as ``dtype``, register by register (sizes agree)
+    convert         the value as ``dtype``: to a float rounds to nearest even (FP8 saturates); a float to an
+                    integer truncates and saturates, NaN gives 0; integers wrap, and extend their sign
+                    (U8: zeros); MASK gives 0 and 1
+
+Mathematics, register by register
+    neg abs add sub mul fma div sqrt            IEEE, nearest even, subnormals kept; integers wrap
+    min max                                     floats: a NaN loses, -0 is below +0; integers: signed
+    rem                                         integers; div and rem truncate, by zero undefined
+    high                                        the upper 32 bits of the unsigned product of two I32
+    and or xor not shl shr ushr                 bits; also and, or, xor, not of MASKs; counts in range
+    lt le gt ge eq ne                           a MASK; false with NaN but ne
+    select                                      mask, yes, no
+    exp2 log2 reciprocal rsqrt tanh             approximate: the special-function unit's
+
+Memory (an access's offset counts elements of the memory's type)
+    load            offsets, [mask]             attr: `Access`; masked accesses give ``pad``
+    store           value, offsets, [mask]      attr: `Access`
+    matrix_load     offsets                     attr: `MatrixAccess`
+    matrix_store    value, offsets              attr: `MatrixAccess`
+    copy            to offsets, from offsets, [mask]    attr: `Copy`; global to workgroup memory,
+                                                asynchronous; what is masked lands as zeros
+    copy_commit                                 closes this thread's group of copies
+    copy_wait                                   attr: how many newest groups may still be in flight
+
+Between threads
+    barrier         attr: `Barrier`; memory of the workgroup is ordered for those who meet
+    warp_barrier    likewise in a warp
+    shuffle         value [, lane]              attr: a number to XOR the lane with, or None with a lane
+    mma             a, b, c                     attr: `Matrix`: c + a @ b on a matrix unit, warp by warp
+    outer           a, b, c                     c[i, j] + a[i] * b[j]: fused multiply-adds, i slowest
+
+Transactions (Hopper): barriers in workgroup memory that count arrivals and bytes
+    signal_init     barrier                     attr: `Signal`; by one thread, before a barrier of all
+    signal_expect   barrier                     attr: bytes; arrives and adds them to what must come
+    signal_arrive   barrier
+    signal_wait     barrier, parity             until the phase of this parity has ended
+    bulk_load       to offset, coordinates..., barrier   attr: `Bulk`; by one thread
+    bulk_store      from offset, coordinates...          attr: `Bulk`; by one thread
+    bulk_commit, bulk_wait                      as for copies; attr of the wait: `BulkWait`
+    fence_async                                 what this thread wrote to workgroup memory becomes visible
+                                                to bulk copies and asynchronous matrix operations
+    group_fence, group_commit, group_wait       order asynchronous matrix operations (four warps together)
+    group_mma       a, b, c                     attr: `GroupMatrix`; a or b may be an offset in workgroup memory
+    registers       attr: (how many each thread of this role may hold, whether that is an increase)
+
+Structure (each has blocks)
+    loop            start, stop, step, inits... block (counter, carried...) -> carried...; uniform bounds
+    branch          mask                        two blocks () -> values...; uniform in the workgroup or role
+    when            mask                        one block without results, run by the threads whose mask is set
+    roles           attr: a tuple of `Role`     one block each, run at the same time by different warps
+    result          loop or branch              attr: which of its values
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gizml_tile.dtypes import DType
+from gizml_tile.errors import Place
+from gizml_tile.layout import Linear
+from gizml_tile.nodes import Tensor
+from gizml_tile.target import Target
+
+GLOBAL = "global"
+WORKGROUP = "workgroup"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a launch passes: a tensor's ``"pointer"``, ``"size"`` or ``"stride"`` (in elements) along an
+    axis, a ``"scalar"``, or the ``"grid"`` size along an axis."""
+
+    kind: str
+    number: int = 0
+    axis: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A piece of workgroup memory: elements of a type, from a byte offset on.
+
+    Buffers that are never live at the same time may share bytes.
+    """
+
+    name: str
+    dtype: DType
+    elements: int
+    offset: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """The bytes it takes."""
+        return self.elements * self.dtype.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Vector accesses of one thread to a tensor or a buffer.
+
+    ``memory`` is the number of the tensor (global) or buffer (workgroup). Access ``n`` moves ``width``
+    neighbouring elements from offset register ``places[n][0]`` plus the constant ``places[n][1]``; the
+    value's registers are the accesses', in order. A mask has one register for all or one for each access.
+    ``cache`` is a hint: ``""``, or ``"stream"`` for what is used once.
+    """
+
+    space: str
+    memory: int
+    width: int
+    places: tuple[tuple[int, int], ...]
+    pad: float | int | bool = 0
+    cache: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixAccess:
+    """8x8 matrices of 16-bit elements between workgroup memory and the fragments of a warp.
+
+    Each access moves ``matrices`` (1, 2 or 4) of them: lane ``l`` gives the address of row ``l % 8`` of
+    matrix ``l // 8`` (lanes past the last matrix give any valid address), and holds elements
+    ``2 * (l % 4)`` and one more of row ``l // 4`` of each matrix in turn. ``transposed`` exchanges the
+    elements' row and column on the way.
+    """
+
+    memory: int
+    matrices: int
+    transposed: bool
+    places: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Asynchronous copies of ``width`` elements from a tensor to a buffer, as `Access` says for both ends."""
+
+    tensor: int
+    buffer: int
+    width: int
+    to_places: tuple[tuple[int, int], ...]
+    from_places: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A meeting of ``threads`` threads at one of 16 numbered barriers.
+
+    Number 0 with all threads is the workgroup's. With ``arrive`` the thread does not wait.
+    """
+
+    number: int
+    threads: int
+    arrive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """One instruction of a matrix unit: ``c[m, n] + a[m, k] @ b[k, n]``.
+
+    ``a``, ``b`` and ``c`` say which element each register of each lane holds (inputs ``register`` and
+    ``lane``). ``needs`` names the ability that a target must have; ``per_cycle`` is how many
+    multiply-adds a multiprocessor's units do in a cycle, relative to others of the same target.
+    """
+
+    name: str
+    m: int
+    n: int
+    k: int
+    a_dtype: DType
+    b_dtype: DType
+    c_dtype: DType
+    a: Linear
+    b: Linear
+    c: Linear
+    needs: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A block of ``m`` x ``n`` atoms and ``k`` steps.
+
+    Registers are ordered: of a by (m, k, the fragment's own), of b by (n, k, own), of c by (m, n, own).
+    """
+
+    atom: Atom
+    m: int
+    n: int
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A transaction barrier's number of arrivals that end a phase."""
+
+    arrivals: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """A copy of a box between a tensor and a buffer by the copy engine.
+
+    ``box`` has the elements along each of the tensor's axes, the last contiguous. Coordinates are the
+    box's first element, an I32 for each axis of the tensor; what lies outside the tensor reads as zeros
+    and is not written. ``swizzle`` is the span in bytes of the XOR pattern of 16-byte chunks: 0, 32, 64, 128.
+    """
+
+    tensor: int
+    buffer: int
+    box: tuple[int, ...]
+    swizzle: int
+
+
+@dataclass(frozen=True, slots=True)
+class BulkWait:
+    """How many newest groups of bulk stores may be unfinished; ``reading`` only their sources matter."""
+
+    groups: int
+    reading: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """How an asynchronous matrix operation finds an operand in workgroup memory.
+
+    ``transposed`` tells that the tile's rows (of a: m; of b: k) are not the fast axis that the unit wants;
+    ``leading`` and ``stride`` are the byte distances of the descriptor, ``swizzle`` its span.
+    """
+
+    buffer: int
+    swizzle: int
+    leading: int
+    stride: int
+    transposed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMatrix:
+    """An asynchronous product of 64 x ``n`` by four warps, ``k`` elements deep, into registers of c.
+
+    ``a`` is None where a is in registers. ``fresh`` starts from zero instead of c.
+    """
+
+    n: int
+    k: int
+    dtype: DType
+    a: Operand | None
+    b: Operand
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Warps of a workgroup that run a block of their own."""
+
+    name: str
+    first_warp: int
+    warps: int
+
+
+Number = float | int | bool
+Attr = (
+    None
+    | Number
+    | tuple[Number, ...]
+    | Parameter
+    | Access
+    | MatrixAccess
+    | Copy
+    | Barrier
+    | Matrix
+    | Signal
+    | Bulk
+    | BulkWait
+    | GroupMatrix
+    | tuple[Role, ...]
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instruction:
+    """One operation and its value: ``count`` registers of ``dtype``, none where ``dtype`` is None.
+
+    Instructions compare by identity; two kernels compare by their text.
+    """
+
+    op: str
+    args: tuple[Instruction, ...]
+    attr: Attr
+    dtype: DType | None
+    count: int
+    place: Place | None = None
+    blocks: tuple[Block, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.dtype} x {self.count}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Instructions in order, what they take and what they give."""
+
+    params: tuple[Instruction, ...]
+    instructions: tuple[Instruction, ...]
+    results: tuple[Instruction, ...]
+
+    def walk(self) -> Iterator[Instruction]:
+        """Every instruction of this block and of the blocks inside, in program order."""
+        for instruction in self.instructions:
+            yield instruction
+            for block in instruction.blocks:
+                yield from block.walk()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """A kernel for one target.
+
+    ``axes`` is how many axes of the hardware's grid it uses: 1, or those of the user's grid. ``signals``
+    is the number of transaction barriers, which lie after the buffers, 8 bytes each.
+    """
+
+    name: str
+    target: Target
+    tensors: tuple[Tensor, ...]
+    parameters: tuple[Parameter, ...]
+    buffers: tuple[Buffer, ...]
+    threads: int
+    body: Block
+    axes: int = 1
+    signals: int = 0
+    resident: int = 1
+
+    @property
+    def workgroup_memory(self) -> int:
+        """Bytes of workgroup memory, the transaction barriers included."""
+        end = max((buffer.offset + buffer.bytes for buffer in self.buffers), default=0)
+        return (end + 7) // 8 * 8 + 8 * self.signals
+
+
+LEAVES = frozenset("constant param thread lane warp workgroup workgroups parameter".split())
+UNARY = frozenset("neg abs sqrt not exp2 log2 reciprocal rsqrt tanh".split())
+BINARY = frozenset("add sub mul div rem high min max and or xor shl shr ushr".split())
+COMPARISONS = frozenset("lt le gt ge eq ne".split())
+ELEMENTWISE = UNARY | BINARY | COMPARISONS | frozenset("fma select convert bitcast".split())
+APPROXIMATE = frozenset("exp2 log2 reciprocal rsqrt tanh".split())
+EFFECTS = frozenset(
+    "store matrix_store copy copy_commit copy_wait barrier warp_barrier signal_init signal_expect "
+    "signal_arrive signal_wait bulk_load bulk_store bulk_commit bulk_wait fence_async group_fence "
+    "group_commit group_wait registers when roles".split()
+)
+# Their value depends on memory, or on other threads, at the place where they stand.
+ORDERED = EFFECTS | frozenset("load matrix_load shuffle mma group_mma".split())
+STRUCTURED = frozenset("loop branch when roles".split())
