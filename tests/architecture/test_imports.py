@@ -20,7 +20,7 @@ PARTS = {
 # What is joined by `kernel` and the modules that stand directly under it: all of a launch.
 JOINING = {"__init__", "dispatch", "kernel", "build", "looking", "cli", "tune", "specialise"}
 # The tile IR, and what says how it is traced and checked.
-TILE_IR = {"nodes", "dtypes", "errors", "target", "rounding"}
+TILE_IR = {"nodes", "dtypes", "errors", "target", "rounding", "layout"}
 
 
 def modules(part: str):
@@ -77,6 +77,8 @@ def test_arrows_go_one_way(name, path):
             )
         elif is_under(name, "gizml_tile.runtime"):
             allowed = any(is_under(module, f"gizml_tile.{each}") for each in ("runtime", "dtypes", "errors"))
+        elif is_under(name, "gizml_tile.layout"):
+            allowed = any(is_under(module, f"gizml_tile.{each}") for each in ("layout", "errors"))
         else:
             joins = is_under(module, "gizml_tile.frontend") or is_under(module, "gizml_tile.lowering")
             allowed = not joins or name.removeprefix("gizml_tile.") in JOINING or name == "gizml_tile"
