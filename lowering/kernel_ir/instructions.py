@@ -66,13 +66,13 @@ Transactions (Hopper): barriers in workgroup memory that count arrivals and byte
     fence_async                                 what this thread wrote to workgroup memory becomes visible
                                                 to bulk copies and asynchronous matrix operations
     group_fence, group_commit, group_wait       order asynchronous matrix operations (four warps together)
-    group_mma       a, b, c                     attr: `GroupMatrix`; a or b may be an offset in workgroup memory
+    group_mma       a, b, c                     attr: `GroupMatrix`; a or b: an offset in a buffer, or registers
     registers       attr: (how many each thread of this role may hold, whether that is an increase)
 
 Structure (each has blocks)
     loop            start, stop, step, inits... block (counter, carried...) -> carried...; uniform bounds
     branch          mask                        two blocks () -> values...; uniform in the workgroup or role
-    when            mask                        one block without results, run by the threads whose mask is set
+    when            mask                        one block, no results, run by the threads whose mask is set
     roles           attr: a tuple of `Role`     one block each, run at the same time by different warps
     result          loop or branch              attr: which of its values
 """
