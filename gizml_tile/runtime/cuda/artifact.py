@@ -1,0 +1,117 @@
+"""What an emitter delivers for a GPU: the text of one kernel, its parameters and how it is launched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a kernel, 8 bytes of memory unless it is a tensor map.
+
+    ``kind`` is ``"pointer"`` (of tensor ``index``), ``"size"`` or ``"stride"`` (of tensor ``index`` along
+    ``axis``, 64-bit, strides in elements), ``"scalar"`` (number ``index``, as ``dtype`` ``"i64"`` or
+    ``"f32"``), ``"grid"`` (the size of the launch's grid along ``axis``, 64-bit, 1 beyond its rank) or
+    ``"tensor_map"`` (``index`` of the artifact's maps: 128 bytes at a multiple of 64).
+    """
+
+    kind: str
+    index: int = 0
+    axis: int = 0
+    dtype: str = "i64"
+
+
+@dataclass(frozen=True, slots=True)
+class MapDimension:
+    """One dimension of a tensor map: a tensor's axis, or one of the two that a split makes of it.
+
+    ``box`` counts elements that one copy moves. With ``split`` the axis is seen as groups of so many
+    elements, which it must fill: this dimension is the place in a group or, if ``outer``, the group.
+    """
+
+    axis: int
+    box: int
+    split: int = 0
+    outer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MapSpec:
+    """How bulk copies see a tensor: dimensions innermost first, of which the first has a step of 1.
+
+    ``swizzle_bytes`` is 0, 32, 64 or 128; ``promotion_bytes`` (0, 64, 128 or 256) is how much of the
+    second-level cache a copy fetches at least. Elements outside the tensor read as 0.
+    """
+
+    tensor: int
+    dimensions: tuple[MapDimension, ...]
+    swizzle_bytes: int = 128
+    promotion_bytes: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchShape:
+    """How many workgroups a launch has: ``"grid"``, one for each program, or ``"persistent"``.
+
+    A persistent launch has at most ``per_processor`` workgroups for each multiprocessor of the device,
+    and never more than programs. Both are rounded to whole clusters: up, and down.
+    """
+
+    kind: str = "grid"
+    per_processor: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A kernel as PTX for one architecture, such as ``sm_90a``; ``workgroup_memory`` in bytes."""
+
+    text: str
+    entry: str
+    arch: str
+    threads: int
+    workgroup_memory: int = 0
+    cluster: int = 1
+    parameters: tuple[Parameter, ...] = ()
+    maps: tuple[MapSpec, ...] = ()
+    launch: LaunchShape = LaunchShape()
+
+
+def describe(artifact: Any) -> dict[str, Any]:
+    """Everything of an artifact but its text, in a form that fits JSON; its attributes are enough."""
+    return {
+        "entry": artifact.entry,
+        "arch": artifact.arch,
+        "threads": artifact.threads,
+        "workgroup_memory": artifact.workgroup_memory,
+        "cluster": artifact.cluster,
+        "parameters": [[each.kind, each.index, each.axis, each.dtype] for each in artifact.parameters],
+        "maps": [
+            [
+                each.tensor,
+                [[side.axis, side.box, side.split, side.outer] for side in each.dimensions],
+                each.swizzle_bytes,
+                each.promotion_bytes,
+            ]
+            for each in artifact.maps
+        ],
+        "launch": [artifact.launch.kind, artifact.launch.per_processor],
+    }
+
+
+def restore(metadata: dict[str, Any], text: str) -> Artifact:
+    """The artifact that `describe` told, with its text."""
+    return Artifact(
+        text,
+        metadata["entry"],
+        metadata["arch"],
+        metadata["threads"],
+        metadata["workgroup_memory"],
+        metadata["cluster"],
+        tuple(Parameter(*each) for each in metadata["parameters"]),
+        tuple(
+            MapSpec(tensor, tuple(MapDimension(*side) for side in sides), *rest)
+            for tensor, sides, *rest in metadata["maps"]
+        ),
+        LaunchShape(*metadata["launch"]),
+    )
