@@ -1,0 +1,143 @@
+"""The state of an expansion: which value each node of the tile program has, in which layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from gizml_tile.dtypes import I32, I64, DType
+from gizml_tile.lowering.expand.workgroup import WorkgroupMemory
+from gizml_tile.lowering.kernel_ir.builder import Builder, Value
+from gizml_tile.lowering.kernel_ir.instructions import Parameter
+from gizml_tile.lowering.planning.plan import UNIFORM, Plan, TileLayout
+from gizml_tile.nodes import Node, TileProgram
+from gizml_tile.target import Target
+
+MakeTile = Callable[["Expansion", Node, TileLayout], Value]
+MakeIndex = Callable[["Expansion", Node], Value]
+Convert = Callable[["Expansion", Value, TileLayout, TileLayout], Value]
+
+
+class Expansion:
+    """Values of nodes while the kernel is built.
+
+    ``make`` gives a node without a home in registers its value in a layout, ``make_index`` an index's,
+    and ``convert`` moves a value between layouts; they are passed in so that the parts of the expansion
+    stand beside each other.
+    """
+
+    def __init__(self, plan: Plan, make: MakeTile, make_index: MakeIndex, convert: Convert) -> None:
+        self.plan = plan
+        self.build = Builder()
+        self.memory = WorkgroupMemory(self.build, plan.threads, plan.target.facts.workgroup_memory)
+        self._make = make
+        self._make_index = make_index
+        self._convert = convert
+        # One table for each block that is open, the innermost last: what a block makes ends with it.
+        self._values: list[dict[tuple[Node, str], Value]] = [{}]
+
+    @property
+    def program(self) -> TileProgram:
+        return self.plan.program
+
+    @property
+    def target(self) -> Target:
+        return self.plan.target
+
+    def home(self, node: Node) -> TileLayout | None:
+        """The layout that a node's value has; None where it is made in whatever layout is wanted."""
+        return UNIFORM if node.shape == (1, 1) else self.plan.layouts.get(node)
+
+    def define(self, node: Node, value: Value, layout: TileLayout | None = None) -> None:
+        """Say what a node's value is in its home, or in another layout."""
+        where = layout or self.home(node)
+        assert where is not None, node
+        assert value.count == where.registers, (node, value, where)
+        self._values[-1][node, _key(where)] = value
+
+    def define_index(self, node: Node, value: Value) -> None:
+        """Say what an index's value is."""
+        self._values[-1][node, ""] = value
+
+    def value(self, node: Node, layout: TileLayout) -> Value:
+        """A tile's registers in a layout: found, moved there, or made there.
+
+        A [1, 1] tile is one register, which stretches to any count.
+        """
+        if node.shape == (1, 1):
+            layout = UNIFORM
+        found = self._find(node, _key(layout))
+        if found is not None:
+            return found
+        home = self.home(node)
+        if home is None or home.linear == layout.linear:
+            made = self._make(self, node, layout)
+        else:
+            made = self._convert(self, self.value(node, home), home, layout)
+        self._values[-1][node, _key(layout)] = made
+        return made
+
+    def operand(self, node: Node, layout: TileLayout) -> Value:
+        """An operand's registers beside a tile in ``layout``: broadcast along axes where it has size 1."""
+        if node.shape == (1, 1) or node.shape == layout.linear.shape:
+            return self.value(node, layout)
+        axis = 0 if node.shape[0] == 1 else 1
+        linear = layout.linear.slice(axis)
+        return self.value(node, TileLayout(f"slice of {layout.name} along axis {axis}", linear))
+
+    def index(self, node: Node) -> Value:
+        """An index's value, an I64."""
+        found = self._find(node, "")
+        if found is None:
+            found = self._make_index(self, node)
+            self._values[-1][node, ""] = found
+        return found
+
+    def _find(self, node: Node, key: str) -> Value | None:
+        for values in reversed(self._values):
+            if (node, key) in values:
+                return values[node, key]
+        return None
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """Values defined inside are known inside only."""
+        self._values.append({})
+        try:
+            yield
+        finally:
+            self._values.pop()
+
+    @contextmanager
+    def at(self, node: Node) -> Iterator[None]:
+        """Instructions built inside stand at a node's line."""
+        outer, self.build.place = self.build.place, node.place or self.build.place
+        try:
+            yield
+        finally:
+            self.build.place = outer
+
+    # Launch parameters
+
+    def size(self, tensor: int, axis: int) -> Value:
+        """A tensor's size, an I64."""
+        return self.build.parameter(Parameter("size", tensor, axis))
+
+    def stride(self, tensor: int, axis: int) -> Value:
+        """A tensor's stride in elements, an I64."""
+        kind = self.plan.signature.strides[tensor][axis]
+        if kind in ("unit", "zero"):
+            return self.build.constant(1 if kind == "unit" else 0, I64)
+        return self.build.parameter(Parameter("stride", tensor, axis))
+
+    def scalar(self, number: int, dtype: DType) -> Value:
+        """A run-time number: an I64 or an F32."""
+        return self.build.parameter(Parameter("scalar", number), dtype)
+
+    def offset_dtype(self) -> DType:
+        """The type that offsets of elements into tensors are computed in."""
+        return I64 if self.plan.signature.wide else I32
+
+
+def _key(layout: TileLayout) -> str:
+    return str(layout.linear)

@@ -1,0 +1,119 @@
+"""Workgroup memory while a kernel is expanded: who has which bytes, and where barriers must stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from gizml_tile.dtypes import DType
+from gizml_tile.errors import TileError
+from gizml_tile.lowering.kernel_ir.builder import Builder
+from gizml_tile.lowering.kernel_ir.instructions import Buffer
+
+_ALIGNMENT = 128
+# A new buffer avoids bytes that a barrier would have to free, as long as the total stays under this.
+_ROOMY_BYTES = 16 * 1024
+
+_Range = tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Pending:
+    """The byte ranges that threads have written and read since they last met."""
+
+    written: list[_Range]
+    read: list[_Range]
+
+
+class WorkgroupMemory:
+    """Hands out buffers, takes them back, and puts a barrier before an access that needs one.
+
+    A write needs one where bytes were read or written since the last barrier, a read where they were
+    written. A loop's body starts as if everything had just been used, because its last turn may have.
+    """
+
+    def __init__(self, build: Builder, threads: int, limit: int) -> None:
+        self.buffers: list[Buffer] = []
+        self._build = build
+        self._threads = threads
+        self._limit = limit
+        self._taken: dict[int, _Range] = {}
+        self._pending = _Pending([], [])
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in use by all buffers so far."""
+        return max((buffer.offset + buffer.bytes for buffer in self.buffers), default=0)
+
+    def allocate(self, name: str, dtype: DType, elements: int) -> int:
+        """A buffer's number. Raises TileError where the device has not that much."""
+        size = -(-elements * dtype.bytes // _ALIGNMENT) * _ALIGNMENT
+        busy = [*self._pending.written, *self._pending.read]
+        offset = self._place(size, [*self._taken.values(), *busy])
+        if offset + size > max(self.bytes, _ROOMY_BYTES):
+            offset = self._place(size, list(self._taken.values()))
+        if offset + size > self._limit:
+            raise TileError(
+                f"the program needs {offset + size} bytes of workgroup memory and a workgroup has "
+                f"{self._limit}; make the blocks smaller or the stages fewer",
+                self._build.place,
+            )
+        number = len(self.buffers)
+        self.buffers.append(Buffer(name, dtype, elements, offset))
+        self._taken[number] = (offset, offset + size)
+        return number
+
+    def release(self, number: int) -> None:
+        """Let others have a buffer's bytes."""
+        del self._taken[number]
+
+    def barrier(self) -> None:
+        """All threads of the workgroup meet."""
+        self._build.barrier(0, self._threads)
+        self._pending = _Pending([], [])
+
+    def before_write(self, number: int) -> None:
+        """Meet if someone may still be using these bytes, and note that they are written."""
+        mine = self._range(number)
+        if _meets(mine, self._pending.written) or _meets(mine, self._pending.read):
+            self.barrier()
+        self._pending.written.append(mine)
+
+    def before_read(self, number: int) -> None:
+        """Meet if someone may still be writing these bytes, and note that they are read."""
+        mine = self._range(number)
+        if _meets(mine, self._pending.written):
+            self.barrier()
+        self._pending.read.append(mine)
+
+    @contextmanager
+    def repeated(self) -> Iterator[None]:
+        """Around a block that runs after itself, or not at all."""
+        everything = (0, self._limit)
+        before = self._pending
+        self._pending = _Pending([everything], [everything])
+        yield
+        self._pending = _Pending(
+            [*before.written, *self._pending.written], [*before.read, *self._pending.read]
+        )
+
+    def renamed(self, number: int, name: str) -> None:
+        """Give a buffer a better name for the explanation."""
+        self.buffers[number] = replace(self.buffers[number], name=name)
+
+    def _range(self, number: int) -> _Range:
+        buffer = self.buffers[number]
+        return buffer.offset, buffer.offset + buffer.bytes
+
+    def _place(self, size: int, taken: list[_Range]) -> int:
+        offset = 0
+        for start, end in sorted(taken):
+            if offset + size <= start:
+                break
+            offset = max(offset, end)
+        return -(-offset // _ALIGNMENT) * _ALIGNMENT
+
+
+def _meets(mine: _Range, others: list[_Range]) -> bool:
+    return any(mine[0] < end and start < mine[1] for start, end in others)

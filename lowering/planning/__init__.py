@@ -1,0 +1,1 @@
+"""Planning: where each tile lives, how it is moved, and why."""

@@ -1,0 +1,204 @@
+"""A plan: everything that is decided about a program for one GPU before its code is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gizml_tile.dtypes import DType
+from gizml_tile.layout import Linear
+from gizml_tile.lowering.kernel_ir.instructions import Atom
+from gizml_tile.nodes import Node, TileProgram
+from gizml_tile.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class TileLayout:
+    """Where the elements of a tile are: a linear layout (register, lane, warp) and the name it goes by."""
+
+    name: str
+    linear: Linear
+
+    @property
+    def registers(self) -> int:
+        """How many elements each thread holds."""
+        return self.linear.size("register")
+
+    def slice(self, axis: int) -> TileLayout:
+        """The layout of the [rows, 1] or [1, columns] tile that a reduction along ``axis`` leaves."""
+        return TileLayout(
+            f"slice of {self.name} along axis {axis}", self.linear.slice(axis).without_replicas()
+        )
+
+    def transposed(self) -> TileLayout:
+        """The layout after a transpose."""
+        return TileLayout(f"transposed {self.name}", self.linear.transposed())
+
+
+UNIFORM = TileLayout("uniform", Linear.of((1, 1), register=(), lane=(), warp=()))
+
+
+@dataclass(frozen=True, slots=True)
+class AccessFacts:
+    """What a launch knows about one ``read`` or ``put``.
+
+    For each blocked axis of the view: ``inside`` tells that no block reaches past the tensor's end, and
+    ``grain`` is the largest power of two (at most 16) that divides both the tensor's size and every
+    offset of a block, in elements: so many neighbours are all inside or all outside. ``leading`` tells
+    that the coordinates of the axes before are inside.
+    """
+
+    inside: tuple[bool, ...]
+    grain: tuple[int, ...]
+    leading: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a GPU's code is compiled for beside the program.
+
+    ``strides`` has each tensor's kind of stride along each axis (``"unit"``, ``"zero"`` or ``"any"``),
+    ``alignments`` the bytes (1 to 16) that divide each tensor's address and all its strides but the unit
+    one. ``facts`` has the `AccessFacts` of each read and put of the traced program, in program order.
+    ``wide`` tells that offsets of elements need 64 bits.
+    """
+
+    strides: tuple[tuple[str, ...], ...]
+    alignments: tuple[int, ...]
+    facts: tuple[AccessFacts, ...]
+    grid_rank: int
+    wide: bool
+    may_alias: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A variant that was considered: accepted, or why not."""
+
+    name: str
+    accepted: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The variants of one operation, best first, and the one that was chosen."""
+
+    candidates: tuple[Candidate, ...]
+    chosen: str
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTile:
+    """How a tile lies in workgroup memory: offset in elements = XOR of a basis per bit of row and column.
+
+    ``name`` says it in words, such as ``"rows of 128 bytes, 16-byte chunks swizzled by row"``.
+    """
+
+    dtype: DType
+    shape: tuple[int, int]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    name: str
+
+    @property
+    def elements(self) -> int:
+        """Elements of memory that it takes."""
+        return self.shape[0] * self.shape[1]
+
+    def offset(self, row: int, column: int) -> int:
+        """The offset of an element."""
+        total = 0
+        for number, bases in ((row, self.rows), (column, self.columns)):
+            for bit, basis in enumerate(bases):
+                if number >> bit & 1:
+                    total ^= basis
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a ``read`` or ``put`` moves its block between the tensor and registers.
+
+    A thread moves ``vector`` neighbours along ``axis`` of the tile at once. ``masked`` says for each axis
+    of the tile whether its coordinate is compared with the tensor's end; ``leading`` likewise for the
+    axes before. ``branch`` tells that whole blocks inside the tensor take the wide path and only ragged
+    ones go element by element.
+    """
+
+    layout: TileLayout
+    axis: int
+    vector: int
+    masked: tuple[bool, bool]
+    leading: bool
+    branch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """How a product is made.
+
+    ``atom`` is None for fused multiply-adds. ``operand`` is the type that both operands have in fragments
+    (products of it are exact). ``a``, ``b`` and ``c`` are the layouts of the whole operand and result
+    tiles; warps form a grid of ``warps[0]`` along the rows by ``warps[1]`` along the columns.
+    """
+
+    atom: Atom | None
+    operand: DType
+    warps: tuple[int, int]
+    a: TileLayout
+    b: TileLayout
+    c: TileLayout
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A ``read`` in a loop whose block is copied to workgroup memory ``slots - 1`` turns ahead.
+
+    Each thread copies pieces of ``vector`` neighbours as ``layout`` says; ``asynchronous`` copies go
+    around the registers.
+    """
+
+    tile: SharedTile
+    buffer: int
+    slots: int
+    layout: TileLayout
+    axis: int
+    vector: int
+    asynchronous: bool
+    masked: tuple[bool, bool]
+    leading: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """A buffer for a value on its way between threads: which, and in what form."""
+
+    buffer: int
+    tile: SharedTile
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All decisions about a program for one GPU, with their reasons.
+
+    ``layouts`` has every tile node that has a home in registers; those without are made where they are
+    used. ``conversions`` are keyed by the node that needs the value, the node that is moved and the name
+    of the layout that it gets.
+    """
+
+    program: TileProgram
+    target: Target
+    signature: Signature
+    warps: int
+    layouts: Mapping[Node, TileLayout]
+    accesses: Mapping[Node, Access]
+    dots: Mapping[Node, Dot]
+    stages: Mapping[Node, Stage]
+    choices: Mapping[Node, tuple[tuple[str, Choice], ...]]
+    reasons: Mapping[Node, str]
+
+    @property
+    def threads(self) -> int:
+        """Threads of a workgroup."""
+        return self.warps * self.target.facts.lanes
