@@ -1,0 +1,100 @@
+"""The shared mathematics as instructions of the kernel IR."""
+
+from __future__ import annotations
+
+from gizml_tile.dtypes import F32, I32
+from gizml_tile.lowering.kernel_ir.builder import Builder, Value
+from gizml_tile.lowering.math import scale_in_two_steps
+
+
+class KernelArithmetic:
+    """The operations of `math.Arithmetic` on F32 and I32 values of any count, appended to a builder."""
+
+    def __init__(self, build: Builder) -> None:
+        self._build = build
+
+    def constant(self, value: float) -> Value:
+        return self._build.constant(value, F32)
+
+    def add(self, a: Value, b: Value) -> Value:
+        return self._build.map("add", a, b)
+
+    def sub(self, a: Value, b: Value) -> Value:
+        return self._build.map("sub", a, b)
+
+    def mul(self, a: Value, b: Value) -> Value:
+        return self._build.map("mul", a, b)
+
+    def div(self, a: Value, b: Value) -> Value:
+        return self._build.map("div", a, b)
+
+    def sqrt(self, a: Value) -> Value:
+        return self._build.map("sqrt", a)
+
+    def negate(self, a: Value) -> Value:
+        return self._build.map("neg", a)
+
+    def absolute(self, a: Value) -> Value:
+        return self._build.map("abs", a)
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        return self._build.map("fma", a, b, c)
+
+    def less(self, a: Value, b: Value) -> Value:
+        return self._build.map("lt", a, b)
+
+    def greater(self, a: Value, b: Value) -> Value:
+        return self._build.map("gt", a, b)
+
+    def equal(self, a: Value, b: Value) -> Value:
+        return self._build.map("eq", a, b)
+
+    def select(self, mask: Value, yes: Value, no: Value) -> Value:
+        return self._build.map("select", mask, yes, no)
+
+    def bits_constant(self, value: int) -> Value:
+        return self._build.constant(value, I32)
+
+    def as_bits(self, a: Value) -> Value:
+        return self._build.bitcast(a, I32)
+
+    def from_bits(self, bits: Value) -> Value:
+        return self._build.bitcast(bits, F32)
+
+    def bits_add(self, a: Value, b: Value) -> Value:
+        return self._build.map("add", a, b)
+
+    def bits_sub(self, a: Value, b: Value) -> Value:
+        return self._build.map("sub", a, b)
+
+    def bits_and(self, a: Value, b: Value) -> Value:
+        return self._build.map("and", a, b)
+
+    def bits_or(self, a: Value, b: Value) -> Value:
+        return self._build.map("or", a, b)
+
+    def shift_left(self, a: Value, count: int) -> Value:
+        return self._build.map("shl", a, self.bits_constant(count))
+
+    def shift_right(self, a: Value, count: int) -> Value:
+        return self._build.map("shr", a, self.bits_constant(count))
+
+    def shift_right_logical(self, a: Value, count: int) -> Value:
+        return self._build.map("ushr", a, self.bits_constant(count))
+
+    def bits_less(self, a: Value, b: Value) -> Value:
+        return self._build.map("lt", a, b)
+
+    def bits_select(self, mask: Value, yes: Value, no: Value) -> Value:
+        return self._build.map("select", mask, yes, no)
+
+    def bits_to_float(self, bits: Value) -> Value:
+        return self._build.convert(bits, F32)
+
+    def float_to_bits(self, a: Value) -> Value:
+        return self._build.convert(a, I32)
+
+    def scale(self, a: Value, exponent: Value, exponent_bits: Value) -> Value:
+        # Adding to the exponent's bits would save a product, but `a` may be 0, and half of the exponent
+        # can take what is as small as 2^-40 below the normal numbers.
+        return scale_in_two_steps(self, a, exponent_bits)

@@ -1,0 +1,25 @@
+"""Functions of many registers, a few registers at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gizml_tile.lowering.kernel_ir.builder import Builder, Value
+
+# A function such as gelu holds ten temporaries at once. Over the 64 or 128 registers of a tile they would
+# not fit into a thread's 255, over 8 they do, and 8 independent chains are enough to hide latencies.
+CHUNK = 8
+
+
+def in_chunks(build: Builder, function: Callable[..., Value], *args: Value) -> Value:
+    """``function`` of vectors, on `CHUNK` registers after the other; it must work register by register."""
+    count = max(arg.count for arg in args)
+    if count <= CHUNK:
+        return function(*args)
+    parts = []
+    for first in range(0, count, CHUNK):
+        registers = range(first, min(first + CHUNK, count))
+        part = function(*(arg if arg.count == 1 else build.pick(arg, registers) for arg in args))
+        assert part.count == len(registers), f"{len(registers)} registers gave {part}"
+        parts.append(part)
+    return build.join(parts)

@@ -1,0 +1,98 @@
+"""Functions of F32 registers: exact ones from the shared mathematics, approximate ones of a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gizml_tile.dtypes import F32, I32
+from gizml_tile.lowering import math
+from gizml_tile.lowering.expand.arithmetic import KernelArithmetic
+from gizml_tile.lowering.kernel_ir.builder import Builder, Value
+from gizml_tile.target import Target
+
+_LOG2_E = 1.4426950216293335
+_LN_2 = 0.6931471824645996
+_SHARED: dict[str, Callable[[KernelArithmetic, Value], Value]] = {
+    "exp": math.exp,
+    "exp2": math.exp2,
+    "log": math.log,
+    "tanh": math.tanh,
+    "sigmoid": math.sigmoid,
+    "gelu": math.gelu,
+    "gelu_erf": math.gelu_erf,
+}
+
+
+def function(build: Builder, target: Target, op: str, x: Value, *, approx: bool = False) -> Value:
+    """exp exp2 log sqrt rsqrt sigmoid tanh gelu gelu_erf relu floor of F32 registers.
+
+    Equal to every other device bit for bit, but for ``approx`` where the target has such functions.
+    """
+    if approx and target.can("tanh_f32" if op == "tanh" else "exp2_f32"):
+        return _APPROXIMATE[op](build, x)
+    if op in _SHARED:
+        return _SHARED[op](KernelArithmetic(build), x)
+    match op:
+        case "sqrt":
+            return build.map("sqrt", x)
+        case "rsqrt":
+            return build.map("div", build.constant(1.0, F32), build.map("sqrt", x))
+        case "relu":
+            # A NaN loses, and -0 is below +0.
+            return build.map("max", x, build.constant(0.0, F32))
+        case "floor":
+            return floor(build, x)
+    raise AssertionError(f"no function {op}")
+
+
+def floor(build: Builder, x: Value) -> Value:
+    """Rounded down to an integer; infinities, NaN and -0 stay."""
+    size = build.map("abs", x)
+    # Beside 2^23 a float's last bit is 1: the sum is the nearest integer, with the sign to come back.
+    limit = build.constant(2.0**23, F32)
+    nearest = build.sub(build.add(size, limit), limit)
+    sign = build.map("and", build.bitcast(x, I32), build.constant(-(2**31), I32))
+    nearest = build.bitcast(build.map("or", build.bitcast(nearest, I32), sign), F32)
+    one_less = build.sub(nearest, build.constant(1.0, F32))
+    below = build.select(build.map("gt", nearest, x), one_less, nearest)
+    return build.select(build.map("lt", size, limit), below, x)
+
+
+# The special-function unit's exp2 is within 2 ulp (2^-22), its log2 within 2^-22 of results near 0 and
+# within 1 ulp elsewhere, its reciprocal within 1 ulp, its tanh within 2^-11 (PTX ISA, "ex2.approx",
+# "lg2.approx", "rcp.approx", "tanh.approx").
+
+
+def _exp(build: Builder, x: Value) -> Value:
+    """Within about 2 + |x| ulp: the product's rounding is an error of the exponent."""
+    return build.map("exp2", build.mul(x, build.constant(_LOG2_E, F32)))
+
+
+def _exp2(build: Builder, x: Value) -> Value:
+    """Within 2 ulp."""
+    return build.map("exp2", x)
+
+
+def _log(build: Builder, x: Value) -> Value:
+    """Within 3 ulp, for x from 1/2 to 2 within 2^-22."""
+    return build.mul(build.map("log2", x), build.constant(_LN_2, F32))
+
+
+def _sigmoid(build: Builder, x: Value) -> Value:
+    """Within about 4 + |x| ulp."""
+    power = build.map("exp2", build.mul(x, build.constant(-_LOG2_E, F32)))
+    return build.map("reciprocal", build.add(power, build.constant(1.0, F32)))
+
+
+def _tanh(build: Builder, x: Value) -> Value:
+    """Within 2^-11 of the result."""
+    return build.map("tanh", x)
+
+
+_APPROXIMATE: dict[str, Callable[[Builder, Value], Value]] = {
+    "exp": _exp,
+    "exp2": _exp2,
+    "log": _log,
+    "sigmoid": _sigmoid,
+    "tanh": _tanh,
+}
