@@ -14,15 +14,17 @@ def blocked(
     vector: int = 1,
     lanes: int = 32,
     warps: int = 1,
+    across: int = 1,
 ) -> Linear:
     """The spread that makes accesses to memory coalesced.
 
     ``order`` names the axis that is contiguous in memory first. A thread has ``vector`` neighbours
     along it; the lanes go on along it and then along the other axis; the warps go along the slow
     axis and then along the fast one; the registers take what is left. Where the tile is smaller than
-    the threads, the bits left over are replicas.
+    the threads, the bits left over are replicas. ``across`` gives a thread as many neighbours along the
+    slow axis too, for a tile that is transposed next.
     """
-    for what, number in (("vector", vector), ("lanes", lanes), ("warps", warps)):
+    for what, number in (("vector", vector), ("lanes", lanes), ("warps", warps), ("across", across)):
         if not is_power_of_two(number):
             raise ValueError(f"{what} must be a power of two, found {number}")
     if sorted(order) != [0, 1]:
@@ -44,7 +46,7 @@ def blocked(
         return [next_basis(axes) for _ in range(bit_length(count))]
 
     Linear.of(shape)  # a wrong shape is told here
-    registers = spread(min(vector, shape[fast]), fast)
+    registers = spread(min(vector, shape[fast]), fast) + spread(min(across, shape[slow]), slow)
     lane = spread(lanes, fast, slow)
     warp = spread(warps, slow, fast)
     rest = (shape[0] // used[0]) * (shape[1] // used[1])

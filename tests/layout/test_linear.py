@@ -157,6 +157,12 @@ def test_blocked_example():
     )
 
 
+def test_blocked_across_holds_a_small_block_in_each_thread():
+    layout = blocked((64, 64), vector=4, warps=4, across=4)
+    assert set(layout.table()[:16]) == set(product(range(4), range(4)))
+    assert layout.is_surjective and layout.is_injective
+
+
 def test_slice_example():
     sliced = ACCUMULATOR.slice(1)
     assert sliced.free_bits("lane") == 0b00011
