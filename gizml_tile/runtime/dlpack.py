@@ -9,7 +9,9 @@ from typing import Any
 from ..dtypes import DType
 
 
-class _DLTensor(ctypes.Structure):
+class DLTensor(ctypes.Structure):
+    """DLPack's own description of a tensor in memory."""
+
     _fields_ = [
         ("data", ctypes.c_void_p),
         ("device_type", ctypes.c_int32),
@@ -91,9 +93,9 @@ def open_tensor(tensor: Any, device: str) -> Opened:
         address = _capsule_pointer(capsule, b"dltensor_versioned")
         flags = ctypes.c_uint64.from_address(address + _VERSIONED_FLAGS).value
         read_only = bool(flags & _FLAG_READ_ONLY)
-        memory = _DLTensor.from_address(address + _VERSIONED_TENSOR)
+        memory = DLTensor.from_address(address + _VERSIONED_TENSOR)
     else:
-        memory = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+        memory = DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     name = f"{_NAMES.get(memory.code, f'DLPack type {memory.code} of ')}{memory.bits}"
     return Opened(
         _DTYPES.get((memory.code, memory.bits)) if memory.lanes == 1 else None,

@@ -17,7 +17,6 @@ import numpy as np
 from . import disk_cache, pool
 from . import fast_call_code as layout
 from .compiler import compile_text, load_object
-from .cpu import CpuKernel
 from .fast_call_code import fast_call_text
 from .host import Host, host
 from .objects import ABSENT, ALIGNED, WRITEABLE, layout_holds
@@ -29,22 +28,23 @@ _METH_FASTCALL = 0x80
 # The entry's words are copied to the stack.
 _MOST_WORDS = 512
 # Constants whose being the same object says that they are the same.
-_ATOMS = (bool, str, bytes, type(None), enum.Enum)
+ATOMS = (bool, str, bytes, type(None), enum.Enum)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """A launch that was made, as far as later calls are compared with it.
 
-    ``arguments`` are the positional arguments; ``tensors`` and ``scalars`` tell for each of the program's
-    own which argument it is (a scalar that is no argument is None), ``infos`` and ``values`` what they
-    were. ``written`` are the tensors that are returned, in order. With ``free_scalars`` numbers may
-    differ from call to call; without, the grid may depend on them. ``entries`` (dictionary, key, value)
-    and ``cells`` (cell, value) are what the launch rests on beside its arguments; the value of a key that a
-    dictionary must not have is `ABSENT`.
+    ``kernel`` is a `CpuKernel`, or what stands for one on another device. ``arguments`` are the
+    positional arguments; ``tensors`` and ``scalars`` tell for each of the program's own which argument it
+    is (a scalar that is no argument is None), ``infos`` and ``values`` what they were. ``written`` are the
+    tensors that are returned, in order. With ``free_scalars`` numbers may differ from call to call;
+    without, the grid may depend on them. ``entries`` (dictionary, key, value) and ``cells`` (cell, value)
+    are what the launch rests on beside its arguments; the value of a key that a dictionary must not have
+    is `ABSENT`.
     """
 
-    kernel: CpuKernel
+    kernel: Any
     arguments: tuple[object, ...]
     tensors: Sequence[int]
     infos: Sequence[TensorInfo]
@@ -70,13 +70,8 @@ def fast_call(call: Call) -> FastCall | None:
     # The arrays themselves are not kept: only what the record points at.
     constants = [value for value in call.arguments if type(value) is not np.ndarray]
     dtypes = [array.dtype for array in map(call.arguments.__getitem__, call.tensors)]  # type: ignore[attr-defined]
-    definition = _definition()
-    # Threads that race may each have made a definition, so that it is kept here too.
-    kept = (constants, dtypes, tuple(call.entries), tuple(call.cells), call.kernel, definition)
-    function: FastCall = ctypes.pythonapi.PyCFunction_NewEx(
-        ctypes.addressof(definition), (_record(call), kept), None
-    )
-    return function
+    kept = constants, dtypes, tuple(call.entries), tuple(call.cells), call.kernel
+    return function_of(definition(fast_call_text()), _record(call), kept)
 
 
 def _serves(call: Call) -> bool:
@@ -86,7 +81,7 @@ def _serves(call: Call) -> bool:
         if kind is np.ndarray:
             if number not in call.tensors:
                 return False
-        elif kind not in (int, float) and not issubclass(kind, _ATOMS):
+        elif kind not in (int, float) and not issubclass(kind, ATOMS):
             return False
     for number, argument in enumerate(call.scalars):
         wanted = (
@@ -117,17 +112,17 @@ def _record(call: Call) -> bytes:
 
     template = kernel.pack(call.infos, call.values, call.grid)
     arrays = [_array(call, number, append) for number in range(len(call.tensors))]
-    same = [number for number, value in enumerate(arguments) if isinstance(value, _ATOMS)]
+    same = [number for number, value in enumerate(arguments) if isinstance(value, ATOMS)]
     header[layout.COUNT] = len(arguments)
     place(layout.WORDS, list(struct.iter_unpack("=q", template)))
     place(layout.ARRAYS, arrays)
-    place(layout.NUMBERS, _numbers(call))
+    place(layout.NUMBERS, numbers(call))
     place(layout.SAME, [(number, id(arguments[number])) for number in same])
     place(
-        layout.ENTRIES, [(id(where), id(key), _held(value)) for where, key, value in call.entries]
+        layout.ENTRIES, [(id(where), id(key), held(value)) for where, key, value in call.entries]
     )
-    place(layout.CELLS, [(id(cell), _held(value)) for cell, value in call.cells])
-    place(layout.APART, [] if call.may_alias else _pairs(call))
+    place(layout.CELLS, [(id(cell), held(value)) for cell, value in call.cells])
+    place(layout.APART, [] if call.may_alias else pairs(call))
     place(layout.RESULTS, [(call.tensors[number],) for number in call.written])
     header[layout.ENTRY] = kernel.entry
     header[layout.ARENA] = kernel.arena_bytes
@@ -135,17 +130,17 @@ def _record(call: Call) -> bytes:
     header[layout.LAUNCH] = pool.native().code.address("launch")
     header[layout.NONE] = id(None)
     header[layout.ARRAY_TYPE] = id(np.ndarray)
-    header[layout.FUNCTIONS :] = _python_functions()
+    header[layout.FUNCTIONS :] = python_functions()
     words = header + lists
     return struct.pack(f"={len(words)}q", *words)
 
 
-def _held(value: object) -> int:
+def held(value: object) -> int:
     """The address that a dictionary or a cell has for a value; null where it has none."""
     return 0 if value is ABSENT else id(value)
 
 
-def _word(call: Call, *value: object) -> int | None:
+def word_of(call: Call, *value: object) -> int | None:
     """The word of the entry's that takes a value of the launch; None where it wants none."""
     for number, known in enumerate(call.kernel.arguments):
         if known[: len(value)] == value:
@@ -158,12 +153,13 @@ def _array(call: Call, tensor: int, append: Callable[[Sequence[int]], int]) -> t
     array: Any = call.arguments[argument]
     flags = ALIGNED | (WRITEABLE if tensor in call.written else 0)
     sides = append([*array.shape, *array.strides])
-    word = _word(call, "pointer", tensor)
+    word = word_of(call, "pointer", tensor)
     spare = len(call.kernel.arguments)
     return argument, id(array.dtype), array.ndim, flags, sides, spare if word is None else word
 
 
-def _numbers(call: Call) -> list[tuple[int, ...]]:
+def numbers(call: Call) -> list[tuple[int, ...]]:
+    """Every number among the arguments, by what it must be and the word that takes it."""
     items: list[tuple[int, ...]] = []
     for argument, value in enumerate(call.arguments):
         if type(value) not in (int, float):
@@ -171,7 +167,7 @@ def _numbers(call: Call) -> list[tuple[int, ...]]:
         is_float = type(value) is float
         (bits,) = struct.unpack("=q", struct.pack("=d" if is_float else "=q", value))
         words = [
-            _word(call, "scalar", number)
+            word_of(call, "scalar", number)
             for number, of in enumerate(call.scalars)
             if of == argument
         ]
@@ -189,13 +185,13 @@ def _numbers(call: Call) -> list[tuple[int, ...]]:
     return items
 
 
-def _pairs(call: Call) -> list[tuple[int, ...]]:
+def pairs(call: Call) -> list[tuple[int, ...]]:
     """Every written tensor beside every other, by how far each reaches from its first element."""
     writes = sorted(set(call.written))
     pairs = []
     for one in writes:
         for other in range(len(call.infos)):
-            words = _word(call, "pointer", one), _word(call, "pointer", other)
+            words = word_of(call, "pointer", one), word_of(call, "pointer", other)
             if other == one or (other in writes and other < one) or None in words:
                 continue
             sides: list[int] = []
@@ -206,7 +202,7 @@ def _pairs(call: Call) -> list[tuple[int, ...]]:
     return pairs
 
 
-class _Definition(ctypes.Structure):
+class Definition(ctypes.Structure):
     """Python's PyMethodDef."""
 
     _fields_ = [
@@ -218,10 +214,9 @@ class _Definition(ctypes.Structure):
 
 
 @lru_cache
-def _definition() -> _Definition:
-    """The native callable, compiled once for a Python version and a kind of CPU and kept on disk."""
+def definition(text: str, flags: int = _METH_FASTCALL) -> Definition:
+    """A native callable, compiled once for a Python version and a kind of CPU and kept on disk."""
     this = host()
-    text = fast_call_text()
     key = f"fast call {hashlib.sha256(text.encode()).hexdigest()} {this.triple}"
     entry = disk_cache.get(key)
     if entry is None:
@@ -229,18 +224,25 @@ def _definition() -> _Definition:
         entry = disk_cache.Entry({}, compile_text(text, base))
         disk_cache.put(key, entry)
     code = load_object(entry.data, ("fast_call",))
+    made = Definition(b"launch", code.address("fast_call"), flags, None)
+    made.code = code
+    return made
+
+
+def function_of(made: Definition, record: bytes, kept: object) -> FastCall:
+    """The callable with the record that it compares calls with; ``kept`` is what the record points at."""
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    definition = _Definition(b"launch", code.address("fast_call"), _METH_FASTCALL, None)
-    definition.code = code
-    return definition
+    # Threads that race may each have made a definition, so that it is kept here too.
+    function: FastCall = make(ctypes.addressof(made), (record, kept, made), None)
+    return function
 
 
 @lru_cache
-def _python_functions() -> tuple[int, ...]:
+def python_functions(names: tuple[str, ...] = layout.PYTHON_FUNCTIONS) -> tuple[int, ...]:
+    """The addresses of functions of Python's."""
     addresses = [
-        ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-        for name in layout.PYTHON_FUNCTIONS
+        ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in names
     ]
     return tuple(address or 0 for address in addresses)

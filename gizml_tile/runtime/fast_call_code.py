@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 from .objects import (
     BYTES_AT,
@@ -57,7 +58,7 @@ PYTHON_FUNCTIONS = (
 HEADER_WORDS = FUNCTIONS + len(PYTHON_FUNCTIONS)
 
 
-class _Writer:
+class Writer:
     """A function being written; every value gets the next number as its name."""
 
     def __init__(self) -> None:
@@ -136,9 +137,10 @@ class _Writer:
         self.start(after)
 
 
+@lru_cache
 def fast_call_text() -> str:
     """The callable, as the METH_FASTCALL function ``fast_call(self, args, count)``."""
-    code = _Writer()
+    code = Writer()
     record = code.at(code.load("%self", TUPLE_AT, "ptr"), BYTES_AT)
     code.require_equal("%count", code.word(record, COUNT))
     # One word more than the entry reads, for addresses that it does not want.
@@ -147,55 +149,60 @@ def fast_call_text() -> str:
     with code.each(record, WORDS, 1) as (number, item):
         code.line(f"store i64 {code.word(item, 0)}, ptr {code.at(words, number, 'i64')}")
     _take_arrays(code, record, words)
-    _take_numbers(code, record, words)
-    _compare_objects(code, record)
+    take_numbers(code, record, words)
+    compare_objects(code, record)
     with code.each(record, APART, 6) as (_, item):
-        _require_apart(code, item, words)
+        require_apart(code, item, words)
     pool = code.value(f"load ptr, ptr {code.word(record, POOL, 'ptr')}")
     code.require(code.value(f"icmp ne ptr {pool}, null"))
     launch, entry = code.word(record, LAUNCH, "ptr"), code.word(record, ENTRY, "ptr")
-    thread = code.value(f"call ptr {_python(code, record, 'PyEval_SaveThread')}()")
+    thread = code.value(f"call ptr {python_function(code, record, 'PyEval_SaveThread')}()")
     arena = code.word(record, ARENA)
     status = code.value(f"call i64 {launch}(ptr {entry}, ptr {words}, ptr {pool}, i64 {arena})")
-    code.line(f"call void {_python(code, record, 'PyEval_RestoreThread')}(ptr {thread})")
+    code.line(f"call void {python_function(code, record, 'PyEval_RestoreThread')}(ptr {thread})")
     # Busy, too small an arena, or no memory: the slow way deals with it.
     code.require_equal(status, 0)
+    give_results(code, record)
+    header = "define ptr @fast_call(ptr %self, ptr %args, i64 %count) {\nentry:\n"
+    return header + "\n".join(code.lines) + "\n}\n"
+
+
+def give_results(code: Writer, record: str) -> None:
+    """Give the tuple of results, and None where anything was different."""
     results = code.value(
-        f"call ptr {_python(code, record, 'PyTuple_New')}(i64 {code.word(record, RESULTS)})"
+        f"call ptr {python_function(code, record, 'PyTuple_New')}(i64 {code.word(record, RESULTS)})"
     )
     made = code.name("made")
     code.line(f"br i1 {code.value(f'icmp eq ptr {results}, null')}, label %failed, label %{made}")
     code.start(made)
     items = code.at(results, TUPLE_AT)
     with code.each(record, RESULTS, 1) as (number, item):
-        result = _argument(code, item)
-        code.line(f"call void {_python(code, record, 'Py_IncRef')}(ptr {result})")
+        result = argument(code, item)
+        code.line(f"call void {python_function(code, record, 'Py_IncRef')}(ptr {result})")
         code.line(f"store ptr {result}, ptr {code.at(items, number, 'ptr')}")
     code.line(f"ret ptr {results}")
     code.start("failed")
     code.line("ret ptr null")
     code.start("different")
     none = code.word(record, NONE, "ptr")
-    code.line(f"call void {_python(code, record, 'Py_IncRef')}(ptr {none})")
+    code.line(f"call void {python_function(code, record, 'Py_IncRef')}(ptr {none})")
     code.line(f"ret ptr {none}")
-    header = "define ptr @fast_call(ptr %self, ptr %args, i64 %count) {\nentry:\n"
-    return header + "\n".join(code.lines) + "\n}\n"
 
 
-def _python(code: _Writer, record: str, name: str) -> str:
+def python_function(code: Writer, record: str, name: str) -> str:
     """The address of one of Python's functions, read where it is called to keep registers free."""
     return code.word(record, FUNCTIONS + PYTHON_FUNCTIONS.index(name), "ptr")
 
 
-def _argument(code: _Writer, item: str) -> str:
+def argument(code: Writer, item: str) -> str:
     """The argument whose number an item starts with."""
     return code.load("%args", code.word(item, 0), "ptr", "ptr")
 
 
-def _take_arrays(code: _Writer, record: str, words: str) -> None:
+def _take_arrays(code: Writer, record: str, words: str) -> None:
     array_type = code.word(record, ARRAY_TYPE)
     with code.each(record, ARRAYS, 6) as (_, item):
-        array = _argument(code, item)
+        array = argument(code, item)
         code.require_equal(code.load(array, TYPE_AT), array_type)
         code.require_equal(code.load(array, DTYPE_AT), code.word(item, 1))
         dimensions = code.value(f"zext i32 {code.load(array, DIMENSIONS_AT, 'i32')} to i64")
@@ -215,11 +222,12 @@ def _take_arrays(code: _Writer, record: str, words: str) -> None:
         )
 
 
-def _take_numbers(code: _Writer, record: str, words: str) -> None:
+def take_numbers(code: Writer, record: str, words: str) -> None:
+    """Put the call's numbers into their words."""
     bits_p = code.value("alloca i64")
     word_p = code.value("alloca i64")
     with code.each(record, NUMBERS, 6) as (_, item):
-        number = _argument(code, item)
+        number = argument(code, item)
         code.require_equal(code.load(number, TYPE_AT), code.word(item, 1))
         is_float = code.value(f"icmp ne i64 {code.word(item, 2)}, 0")
         is_integer = code.value(f"xor i1 {is_float}, true")
@@ -232,11 +240,11 @@ def _take_numbers(code: _Writer, record: str, words: str) -> None:
             code.line(f"store i64 {code.value(f'zext i32 {single} to i64')}, ptr {word_p}")
         with code.when(is_integer):
             value = code.value(
-                f"call i64 {_python(code, record, 'PyLong_AsLongLong')}(ptr {number})"
+                f"call i64 {python_function(code, record, 'PyLong_AsLongLong')}(ptr {number})"
             )
             # -1 may be the number or an overflow; the slow way finds out.
             with code.when(code.value(f"icmp eq i64 {value}, -1")):
-                code.line(f"call void {_python(code, record, 'PyErr_Clear')}()")
+                code.line(f"call void {python_function(code, record, 'PyErr_Clear')}()")
                 code.require("false")
             code.line(f"store i64 {value}, ptr {bits_p}")
             code.line(f"store i64 {value}, ptr {word_p}")
@@ -250,21 +258,22 @@ def _take_numbers(code: _Writer, record: str, words: str) -> None:
             code.line(f"store i64 {word}, ptr {code.at(words, place, 'i64')}")
 
 
-def _compare_objects(code: _Writer, record: str) -> None:
+def compare_objects(code: Writer, record: str) -> None:
+    """Require the objects that the launch rests on."""
     with code.each(record, SAME, 2) as (_, item):
-        code.require_equal(_argument(code, item), code.word(item, 1, "ptr"), "ptr")
+        code.require_equal(argument(code, item), code.word(item, 1, "ptr"), "ptr")
     with code.each(record, ENTRIES, 3) as (_, item):
         dictionary, key = code.word(item, 0, "ptr"), code.word(item, 1, "ptr")
-        found = code.value(
-            f"call ptr {_python(code, record, 'PyDict_GetItemWithError')}(ptr {dictionary}, ptr {key})"
-        )
+        get = python_function(code, record, "PyDict_GetItemWithError")
+        found = code.value(f"call ptr {get}(ptr {dictionary}, ptr {key})")
         code.require_equal(found, code.word(item, 2, "ptr"), "ptr")
     with code.each(record, CELLS, 2) as (_, item):
         held = code.load(code.word(item, 0, "ptr"), CELL_AT, "ptr")
         code.require_equal(held, code.word(item, 1, "ptr"), "ptr")
 
 
-def _require_apart(code: _Writer, item: str, words: str) -> None:
+def require_apart(code: Writer, item: str, words: str) -> None:
+    """Require that a pair of arrays does not meet."""
     ends = []
     for first in (0, 3):
         address = code.word(words, code.word(item, first))
