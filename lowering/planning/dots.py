@@ -1,0 +1,284 @@
+"""Which unit makes a product, and how its fragments and warps lie over the tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, DType
+from gizml_tile.errors import TileError
+from gizml_tile.layout import Linear
+from gizml_tile.layout.bits import bit_length
+from gizml_tile.lowering.atoms import ATOMS
+from gizml_tile.lowering.kernel_ir.instructions import Atom
+from gizml_tile.lowering.planning.plan import UNIFORM, Candidate, Choice, Dot, TileLayout
+from gizml_tile.target import Target
+
+MULTIPLY_ADD = "multiply-add"
+_MOST_ACCUMULATORS = 128
+_WIDE = 4  # neighbours that a thread reads of an operand at once for multiply-adds
+
+# What an operand type of an atom holds exactly. F32 stands for TF32, with 10 bits after the point.
+_EXACT: dict[DType, frozenset[DType]] = {
+    F16: frozenset({F16, FP8}),
+    BF16: frozenset({BF16, FP8}),
+    FP8: frozenset({FP8}),
+    F32: frozenset({F16, BF16, FP8}),
+}
+
+Basis = tuple[int, int]
+Shape = tuple[int, int, int]
+
+
+def plan_dot(
+    target: Target,
+    a_dtype: DType,
+    b_dtype: DType,
+    shape: Shape,
+    warps: int,
+    precision: str = "f32",
+    forced: str | None = None,
+    a_registers: TileLayout | None = None,
+    prefer_rows: bool = False,
+) -> tuple[Dot, Choice]:
+    """How a product of ``shape`` (M, N, K) is made, and what else was considered.
+
+    ``a_registers`` is the layout that a already has in registers: a grid of warps in which a can stay
+    there is taken before others. ``prefer_rows`` puts the warps along the rows, so that a reduction along
+    the columns needs no workgroup memory. Raises TileError where a ``forced`` variant cannot serve.
+    """
+    candidates = _candidates(target, a_dtype, b_dtype, shape, precision)
+    choice = Choice(candidates, _chosen(candidates, forced))
+    atom = next((atom for atom in ATOMS if atom.name == choice.chosen), None)
+    grids = sorted(_grids(shape, warps, atom), key=lambda grid: _traffic(shape, grid))
+    if prefer_rows:
+        grids.sort(key=lambda grid: -grid[0])
+    dots = [_dot(target, atom, a_dtype, shape, grid, warps) for grid in grids]
+    stay = [dot for dot in dots if a_registers is not None and dot.a.linear == a_registers.linear]
+    return (stay or dots)[0], choice
+
+
+def automatic_warps(shape: Shape) -> int:
+    """4 warps, or 8 where the accumulator would take more than 128 registers of each of 128 threads."""
+    return 4 if shape[0] * shape[1] <= 4 * 32 * _MOST_ACCUMULATORS else 8
+
+
+# Variants
+
+
+def _candidates(
+    target: Target, a_dtype: DType, b_dtype: DType, shape: Shape, precision: str
+) -> tuple[Candidate, ...]:
+    floats = a_dtype.is_float
+    tried = [
+        _candidate(target, atom, a_dtype, b_dtype, shape, precision)
+        for atom in ATOMS
+        if (atom.a_dtype.is_float if floats else (atom.a_dtype, atom.b_dtype) == (a_dtype, b_dtype))
+    ]
+    how = "F32 fused multiply-adds, products and order exact" if floats else "I32 multiplications and sums"
+    return (*tried, Candidate(MULTIPLY_ADD, True, how))
+
+
+def _candidate(
+    target: Target, atom: Atom, a_dtype: DType, b_dtype: DType, shape: Shape, precision: str
+) -> Candidate:
+    for refusal in (
+        _missing(target, atom),
+        _inexact(atom, a_dtype, b_dtype, precision) if atom.a_dtype.is_float else "",
+        _misfit(atom, shape),
+    ):
+        if refusal:
+            return Candidate(atom.name, False, refusal)
+    return Candidate(atom.name, True, _recommendation(atom, a_dtype, b_dtype, shape))
+
+
+def _missing(target: Target, atom: Atom) -> str:
+    return "" if target.can(atom.needs) else f"the target has no {atom.name}"
+
+
+def _inexact(atom: Atom, a_dtype: DType, b_dtype: DType, precision: str) -> str:
+    """Why an atom would change the operands' values."""
+    exact = _EXACT[atom.a_dtype]
+    if atom.a_dtype is F32:
+        if F32 not in (a_dtype, b_dtype) or precision == "tf32":
+            return ""
+        return "operands are F32: TF32 keeps 10 bits of 23; ask for it with precision='tf32'"
+    lost = [dtype for dtype in dict.fromkeys((a_dtype, b_dtype)) if dtype not in exact]
+    return f"{' and '.join(map(str, lost))} would not convert to {atom.a_dtype} exactly" if lost else ""
+
+
+def _misfit(atom: Atom, shape: Shape) -> str:
+    """Why an atom does not cover a product. Rows and columns that are too few are computed repeatedly."""
+    m, n, k = shape
+    if k % atom.k:
+        return f"K {k} is not a multiple of {atom.k}"
+    if (m, n) == (1, 1):
+        return "the result is a single element"
+    return ""
+
+
+def _recommendation(atom: Atom, a_dtype: DType, b_dtype: DType, shape: Shape) -> str:
+    parts = [f"K {shape[2]} in steps of {atom.k}"]
+    converted = [dtype for dtype in dict.fromkeys((a_dtype, b_dtype)) if dtype is not atom.a_dtype]
+    if atom.a_dtype is F32:
+        exactly = "" if F32 in (a_dtype, b_dtype) else " exactly"
+        parts.insert(0, f"operands become TF32{exactly}")
+    elif converted and atom.a_dtype.is_float:
+        parts.insert(0, f"{' and '.join(map(str, converted))} converts to {atom.a_dtype} exactly")
+    if atom.a_dtype is FP8:
+        parts.append("sums keep about 14 bits")
+    for axis, size, least in (("rows", shape[0], atom.m), ("columns", shape[1], atom.n)):
+        if size < least:
+            parts.append(f"uses {size} of {least} {axis}")
+    return ", ".join(parts)
+
+
+def _chosen(candidates: tuple[Candidate, ...], forced: str | None) -> str:
+    accepted = [candidate.name for candidate in candidates if candidate.accepted]
+    if forced is None or forced in accepted:
+        return forced or accepted[0]
+    reasons = [candidate.reason for candidate in candidates if candidate.name == forced]
+    why = reasons[0] if reasons else "there is no such variant"
+    raise TileError(f"dot cannot be made by {forced!r}: {why}; variants that can: {', '.join(accepted)}")
+
+
+# Warps
+
+
+def _grids(shape: Shape, warps: int, atom: Atom | None) -> Iterator[tuple[int, int]]:
+    """The grids of warps that leave each warp at least an atom; all that the tile is large enough for."""
+    m, n = _repeats(shape, atom)
+    busy = min(warps, m * n)
+    for bit in range(bit_length(busy) + 1):
+        rows, columns = 1 << bit, busy >> bit
+        if rows <= m and columns <= n:
+            yield rows, columns
+
+
+def _repeats(shape: Shape, atom: Atom | None) -> tuple[int, int]:
+    m, n, _ = shape
+    return (m, n) if atom is None else (max(m // atom.m, 1), max(n // atom.n, 1))
+
+
+def _traffic(shape: Shape, grid: tuple[int, int]) -> tuple[int, int]:
+    """What all warps read of workgroup memory for one step of k; of equal grids the one with more rows."""
+    m, n, _ = shape
+    return grid[1] * m + grid[0] * n, -grid[0]
+
+
+def _warp_bases(shape: Shape, grid: tuple[int, int], warps: int) -> list[Basis]:
+    """Each warp has a block of its own, along the rows first; warps that are left over repeat others."""
+    m, n, _ = shape
+    bases = [((m // grid[0]) << bit, 0) for bit in range(bit_length(grid[0]))]
+    bases += [(0, (n // grid[1]) << bit) for bit in range(bit_length(grid[1]))]
+    return bases + [(0, 0)] * (bit_length(warps) - len(bases))
+
+
+# Layouts
+
+
+def _dot(
+    target: Target, atom: Atom | None, a_dtype: DType, shape: Shape, grid: tuple[int, int], warps: int
+) -> Dot:
+    bases = _warp_bases(shape, grid, warps)
+    if atom is None:
+        return _multiply_add(target, F32 if a_dtype.is_float else I32, shape, grid, bases)
+    m, n, k = shape
+    rows, columns = _steps(atom.m, m // grid[0]), _steps(atom.n, n // grid[1])
+    depth = _steps(atom.k, k)
+    across, down = [(0, step) for step in columns], [(step, 0) for step in rows]
+    a = _cover(atom.a, (m, k), [*((0, step) for step in depth), *down], [(row, 0) for row, _ in bases])
+    b = _cover(
+        atom.b, (k, n), [*((step, 0) for step in depth), *across], [(0, column) for _, column in bases]
+    )
+    c = _cover(atom.c, (m, n), [*across, *down], bases)
+    where = f"{atom.name} over {grid[0]} x {grid[1]} warps"
+    return Dot(
+        atom,
+        atom.a_dtype,
+        grid,
+        TileLayout(f"left operand of {where}", a),
+        TileLayout(f"right operand of {where}", b),
+        TileLayout(f"result of {where}", c),
+    )
+
+
+def _steps(first: int, end: int) -> list[int]:
+    """The powers of two from ``first`` to below ``end``."""
+    return [first << bit for bit in range(max(bit_length(end) - bit_length(first), 0))]
+
+
+def _cover(fragment: Linear, shape: tuple[int, int], repeats: list[Basis], warp: list[Basis]) -> Linear:
+    """A fragment's layout repeated over a tile; what lies outside of a small tile repeats what is inside."""
+
+    def inside(basis: Basis) -> Basis:
+        return (basis[0] if basis[0] < shape[0] else 0, basis[1] if basis[1] < shape[1] else 0)
+
+    register = [*map(inside, fragment.bases("register")), *repeats]
+    return Linear.of(shape, register=register, lane=[*map(inside, fragment.bases("lane"))], warp=warp)
+
+
+def _multiply_add(
+    target: Target, operand: DType, shape: Shape, grid: tuple[int, int], warp: list[Basis]
+) -> Dot:
+    """Each thread has a block of c in pieces of up to 4 x 4; the pieces of lanes are neighbours."""
+    m, n, k = shape
+    rows, columns = m // grid[0], n // grid[1]
+    row_lanes, column_lanes = _lanes(target.facts.lanes, rows, columns)
+    down, row_bases = _pieces(rows, row_lanes)
+    across, column_bases = _pieces(columns, column_lanes)
+    lane = _interleaved([(0, step) for step in column_bases], [(step, 0) for step in row_bases])
+    lane += [(0, 0)] * (bit_length(target.facts.lanes) - len(lane))
+    depth = _steps(1, k)
+    c = Linear.of(
+        (m, n),
+        register=[*((0, step) for step in across), *((step, 0) for step in down)],
+        lane=lane,
+        warp=warp,
+    )
+    a = Linear.of(
+        (m, k),
+        register=[*((0, step) for step in depth), *((step, 0) for step in down)],
+        lane=[(row, 0) for row, _ in lane],
+        warp=[(row, 0) for row, _ in warp],
+    )
+    b = Linear.of(
+        (k, n),
+        register=[*((step, 0) for step in depth), *((0, step) for step in across)],
+        lane=[(0, column) for _, column in lane],
+        warp=[(0, column) for _, column in warp],
+    )
+    where = f"multiply-adds over {grid[0]} x {grid[1]} warps"
+    result = UNIFORM if (m, n) == (1, 1) else TileLayout(f"result of {where}", c)
+    return Dot(
+        None,
+        operand,
+        grid,
+        TileLayout(f"left operand of {where}", a),
+        TileLayout(f"right operand of {where}", b),
+        result,
+    )
+
+
+def _lanes(lanes: int, rows: int, columns: int) -> tuple[int, int]:
+    """How many lanes go along the rows and the columns, so that a thread's block is nearest to square."""
+    splits = [(1 << bit, lanes >> bit) for bit in range(bit_length(lanes) + 1)]
+
+    def cost(split: tuple[int, int]) -> tuple[int, int]:
+        held = max(rows // split[0], 1), max(columns // split[1], 1)
+        return held[0] * held[1] * 2 * lanes + held[0] + held[1], split[0]
+
+    row_lanes, column_lanes = min(splits, key=cost)
+    return min(row_lanes, rows), min(column_lanes, columns)
+
+
+def _pieces(size: int, lanes: int) -> tuple[list[int], list[int]]:
+    """The steps along one axis of a thread's registers and of the lanes, which are in between."""
+    held = size // lanes
+    wide = min(held, _WIDE)
+    return [*_steps(1, wide), *_steps(wide * lanes, size)], _steps(wide, wide * lanes)
+
+
+def _interleaved(first: list[Basis], second: list[Basis]) -> list[Basis]:
+    """Bases taken in turn, so that 8 neighbouring lanes share addresses in both operands."""
+    longest = max(len(first), len(second))
+    return [basis for bit in range(longest) for bases in (first, second) for basis in bases[bit : bit + 1]]
