@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from gizml_tile.dtypes import I32, I64, DType
+from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.expand.workgroup import WorkgroupMemory
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
 from gizml_tile.lowering.kernel_ir.instructions import Parameter
+from gizml_tile.lowering.planning.bounds import nonnegative
+from gizml_tile.lowering.planning.order import meetings
 from gizml_tile.lowering.planning.plan import UNIFORM, Plan, TileLayout
 from gizml_tile.nodes import Node, TileProgram
 from gizml_tile.target import Target
@@ -30,11 +33,20 @@ class Expansion:
         self.plan = plan
         self.build = Builder()
         self.memory = WorkgroupMemory(self.build, plan.threads, plan.target.facts.workgroup_memory)
+        self.meetings = meetings(plan.program, plan.accesses, plan.signature.may_alias)
+        self.nonnegative = nonnegative(plan.program)
         self._make = make
         self._make_index = make_index
         self._convert = convert
         # One table for each block that is open, the innermost last: what a block makes ends with it.
         self._values: list[dict[tuple[Node, str], Value]] = [{}]
+        self._shared: list[dict[Node, Shared]] = [{}]
+        self._results = {
+            (node.args[0], node.attr): node for node in plan.program.body.walk() if node.op == "result"
+        }
+        # Accesses before which the workgroup meets, and indices that are never negative.
+        self.meetings: frozenset[Node] = frozenset()
+        self.nonnegative: frozenset[Node] = frozenset()
 
     @property
     def program(self) -> TileProgram:
@@ -85,6 +97,22 @@ class Expansion:
         linear = layout.linear.slice(axis)
         return self.value(node, TileLayout(f"slice of {layout.name} along axis {axis}", linear))
 
+    def registers(self, node: Node, layout: TileLayout) -> Value:
+        """A tile's registers in a layout, all of them: one that would stretch is repeated."""
+        return self.build.spread(self.operand(node, layout), layout.registers)
+
+    def result_of(self, node: Node, number: int) -> Node:
+        """The node that is a loop's or branch's value after it; one of its own where nobody uses it."""
+        return self._results.get((node, number), node.regions[0].results[number])
+
+    def define_shared(self, node: Node, shared: Shared) -> None:
+        """Say where in workgroup memory a block is."""
+        self._shared[-1][node] = shared
+
+    def shared(self, node: Node) -> Shared:
+        """Where in workgroup memory a block is."""
+        return next(table[node] for table in reversed(self._shared) if node in table)
+
     def index(self, node: Node) -> Value:
         """An index's value, an I64."""
         found = self._find(node, "")
@@ -103,10 +131,12 @@ class Expansion:
     def block(self) -> Iterator[None]:
         """Values defined inside are known inside only."""
         self._values.append({})
+        self._shared.append({})
         try:
             yield
         finally:
             self._values.pop()
+            self._shared.pop()
 
     @contextmanager
     def at(self, node: Node) -> Iterator[None]:

@@ -153,14 +153,15 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A ``read`` in a loop whose block is copied to workgroup memory ``slots - 1`` turns ahead.
+    """A ``read`` whose block products take from workgroup memory.
 
-    Each thread copies pieces of ``vector`` neighbours as ``layout`` says; ``asynchronous`` copies go
-    around the registers.
+    In a ``loop`` it is copied ``slots - 1`` turns ahead; without one where it stands. Each thread copies
+    pieces of ``vector`` neighbours along ``axis`` as ``layout`` says; ``asynchronous`` copies go around the
+    registers. ``masked`` and ``leading`` are as for an `Access`.
     """
 
     tile: SharedTile
-    buffer: int
+    loop: Node | None
     slots: int
     layout: TileLayout
     axis: int
@@ -171,30 +172,25 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Scratch:
-    """A buffer for a value on its way between threads: which, and in what form."""
-
-    buffer: int
-    tile: SharedTile
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """All decisions about a program for one GPU, with their reasons.
 
-    ``layouts`` has every tile node that has a home in registers; those without are made where they are
-    used. ``conversions`` are keyed by the node that needs the value, the node that is moved and the name
-    of the layout that it gets.
+    ``group`` is how many programs along the grid's second axis run for each along the first in turn; 0 is
+    the hardware's own order.
+    ``layouts`` has every tile node that has a home in registers; the others are made where they are used.
+    ``bypassed`` are transposes and exact conversions that products look behind.
     """
 
     program: TileProgram
     target: Target
     signature: Signature
     warps: int
+    group: int
     layouts: Mapping[Node, TileLayout]
     accesses: Mapping[Node, Access]
     dots: Mapping[Node, Dot]
     stages: Mapping[Node, Stage]
+    bypassed: frozenset[Node]
     choices: Mapping[Node, tuple[tuple[str, Choice], ...]]
     reasons: Mapping[Node, str]
 

@@ -1,0 +1,69 @@
+"""Blocks of tensors that go to workgroup memory, around the registers or through them."""
+
+from __future__ import annotations
+
+from gizml_tile.dtypes import I32
+from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.memory import (
+    Moves,
+    block_of,
+    inside,
+    leading_inside,
+    offsets_of,
+    view_of,
+)
+from gizml_tile.lowering.expand.places import holder, thread_part
+from gizml_tile.lowering.kernel_ir.builder import Value
+from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Copy
+from gizml_tile.lowering.planning.plan import Stage
+from gizml_tile.nodes import Node
+
+
+def copy_block(x: Expansion, node: Node, stage: Stage, buffer: int, base: Value) -> None:
+    """Copy a read's block to workgroup memory asynchronously; what is outside the tensor lands as zeros."""
+    view = view_of(node)
+    moves = Moves.of(stage.layout.linear, stage.axis, stage.vector)
+    block = block_of(x, view, node.args)
+    source, from_places = offsets_of(x, block, moves)
+    mask = x.build.both(
+        leading_inside(x, block) if stage.leading else None, inside(x, block, moves, stage.masked)
+    )
+    to, to_places = _to(x, stage, moves, base)
+    copy = Copy(view.tensor, buffer, moves.width, to_places, from_places)
+    linear = stage.layout.linear
+    alone = holder(x.build, linear.free_bits("lane"), linear.free_bits("warp"))
+    x.build.when(alone, lambda: x.build.copy(copy, to, source, mask))
+
+
+def load_block(x: Expansion, node: Node, stage: Stage) -> Value:
+    """A read's block in the registers of its stage's layout, as it lies in the tensor."""
+    view = view_of(node)
+    moves = Moves.of(stage.layout.linear, stage.axis, stage.vector)
+    block = block_of(x, view, node.args)
+    offsets, places = offsets_of(x, block, moves)
+    mask = x.build.both(
+        leading_inside(x, block) if stage.leading else None, inside(x, block, moves, stage.masked)
+    )
+    access = Access(GLOBAL, view.tensor, moves.width, places, view.pad)
+    loaded = x.build.load(access, offsets, stage.tile.dtype, mask)
+    return x.build.pick(loaded, moves.found)
+
+
+def _to(x: Expansion, stage: Stage, moves: Moves, base: Value) -> tuple[Value, tuple[tuple[int, int], ...]]:
+    """Each access's offset in workgroup memory.
+
+    The thread's part t and a register's constant c meet under XOR. Where t has no bits, c's bits add;
+    so t ^ c is (t ^ (c & mask)) + (c & ~mask), and few different c & mask need a register.
+    """
+    build, tile, linear = x.build, stage.tile, moves.layout
+    lane = [tile.offset(*basis) for basis in linear.bases("lane")]
+    warp = [tile.offset(*basis) for basis in linear.bases("warp")]
+    mask = 0
+    for basis in (*lane, *warp):
+        mask |= basis
+    constants = [tile.offset(*place) for place in linear.table("register")[:: moves.width]]
+    distinct = list(dict.fromkeys(constant & mask for constant in constants))
+    offsets = build.map("xor", thread_part(build, lane, warp), build.constant(distinct, I32))
+    return build.add(offsets, base), tuple(
+        (distinct.index(constant & mask), constant & ~mask) for constant in constants
+    )

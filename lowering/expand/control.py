@@ -1,0 +1,158 @@
+"""Loops and branches, and every node of a block in its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gizml_tile.dtypes import I32
+from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.memory import expand_put, expand_read
+from gizml_tile.lowering.expand.products import expand_product
+from gizml_tile.lowering.expand.reduce import expand_reduce
+from gizml_tile.lowering.expand.staging import Ring, open_ring, stage_here
+from gizml_tile.lowering.expand.values import make_tile
+from gizml_tile.lowering.kernel_ir.builder import Value
+from gizml_tile.lowering.planning.plan import UNIFORM
+from gizml_tile.nodes import Node, Region
+
+
+def expand_region(x: Expansion, region: Region) -> None:
+    """Every node of a region, in program order."""
+    for node in region.nodes:
+        if node not in x.plan.bypassed:
+            with x.at(node):
+                _expand_node(x, node)
+
+
+def _expand_node(x: Expansion, node: Node) -> None:
+    match node.op:
+        case "loop":
+            _expand_loop(x, node)
+        case "cond":
+            _expand_cond(x, node)
+        case "result":
+            pass  # defined by its loop or branch
+        case "put":
+            expand_put(x, node)
+        case "read":
+            _expand_read(x, node)
+        case "dot":
+            _define(x, node, expand_product(x, node))
+        case "sum" | "max" | "min":
+            _define(x, node, expand_reduce(x, node))
+        case "transpose":
+            _expand_transpose(x, node)
+        case _:
+            home = x.home(node)
+            if node.is_tile and home is not None and not all(arg.is_index for arg in node.args):
+                _define(x, node, make_tile(x, node, home))
+
+
+def _define(x: Expansion, node: Node, value: Value) -> None:
+    home = x.home(node)
+    assert home is not None, node
+    x.define(node, x.build.spread(value, home.registers))
+
+
+def _expand_read(x: Expansion, node: Node) -> None:
+    stage = x.plan.stages.get(node)
+    if stage is None:
+        layout = x.plan.accesses[node].layout
+        x.define(node, expand_read(x, node, layout), layout)
+    elif stage.loop is None:
+        stage_here(x, node)
+
+
+def _expand_transpose(x: Expansion, node: Node) -> None:
+    """Rows and columns trade names; nothing moves until someone wants another layout."""
+    operand = node.args[0]
+    home = x.home(operand)
+    if node.shape == (1, 1):
+        x.define(node, x.value(operand, UNIFORM))
+    elif home is None:
+        own = x.home(node)
+        assert own is not None
+        x.define(node, x.registers(operand, own.transposed()))
+    else:
+        x.define(node, x.registers(operand, home), home.transposed())
+
+
+def _expand_loop(x: Expansion, node: Node) -> None:
+    start, stop, step = (x.index(arg) for arg in node.args[:3])
+    region = node.regions[0]
+    inits = [_carried(x, init, param) for init, param in zip(node.args[3:], region.params[1:], strict=True)]
+    ring = open_ring(x, node)
+    if ring is not None:
+        ring.fill(start, stop, step)
+        inits.append(x.build.constant(0, I32))
+
+    def body(counter: Value, carried: tuple[Value, ...]) -> Sequence[Value]:
+        with x.block():
+            if ring is not None:
+                ring.turn(counter, stop, step, carried[-1])
+            ahead = []
+            if ring is not None and not ring.asynchronous:
+                ahead = ring.load(counter, stop, step)
+            x.define_index(region.params[0], counter)
+            for param, value in zip(region.params[1:], carried, strict=False):
+                _define_carried(x, param, value)
+            expand_region(x, region)
+            results = [
+                _carried(x, result, param)
+                for result, param in zip(region.results, region.params[1:], strict=True)
+            ]
+            if ring is not None:
+                if ahead:
+                    ring.store(ahead, carried[-1])
+                results.append(ring.next(carried[-1]))
+            return results
+
+    with x.memory.repeated():
+        finals = x.build.loop(start, stop, step, inits, body)
+    if ring is not None:
+        _close(x, ring)
+    _define_results(x, node, finals)
+
+
+def _close(x: Expansion, ring: Ring) -> None:
+    for buffer in ring.buffers:
+        # The last turn's blocks may still be being read when others get these bytes.
+        x.memory.before_read(buffer)
+        x.memory.release(buffer)
+
+
+def _expand_cond(x: Expansion, node: Node) -> None:
+    likes = [x.result_of(node, number) for number in range(len(node.regions[0].results))]
+
+    def arm(region: Region) -> Sequence[Value]:
+        with x.block():
+            expand_region(x, region)
+            return [_carried(x, *pair) for pair in zip(region.results, likes, strict=True)]
+
+    mask = x.value(node.args[0], UNIFORM)
+    with x.memory.repeated():
+        finals = x.build.branch(mask, lambda: arm(node.regions[0]), lambda: arm(node.regions[1]))
+    _define_results(x, node, finals)
+
+
+def _carried(x: Expansion, node: Node, like: Node) -> Value:
+    """A node's value in the form in which ``like`` has it in the block that takes it."""
+    if node.is_index:
+        return x.index(node)
+    home = x.home(like)
+    assert home is not None, like
+    return x.registers(node, home)
+
+
+def _define_carried(x: Expansion, node: Node, value: Value) -> None:
+    if node.is_index:
+        x.define_index(node, value)
+    else:
+        x.define(node, value)
+
+
+def _define_results(x: Expansion, node: Node, finals: Sequence[Value]) -> None:
+    for number in range(len(node.regions[0].results)):
+        result = x.result_of(node, number)
+        if result.op == "result":
+            _define_carried(x, result, finals[number])

@@ -1,0 +1,70 @@
+"""Indices as 64-bit integers that all threads of a workgroup share."""
+
+from __future__ import annotations
+
+from gizml_tile.dtypes import I32, I64
+from gizml_tile.lowering.expand.elementwise import expand_index
+from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.kernel_ir.builder import Value
+from gizml_tile.lowering.kernel_ir.instructions import Parameter
+from gizml_tile.lowering.planning.plan import UNIFORM
+from gizml_tile.nodes import Node, Scalar
+
+
+def make_index(x: Expansion, node: Node) -> Value:
+    """The value of an index (or of a comparison of two) that no block has defined."""
+    build = x.build
+    match node.op:
+        case "index":
+            assert isinstance(node.attr, int)
+            return build.constant(node.attr, I64)
+        case "count":
+            assert isinstance(node.attr, int)
+            return build.parameter(Parameter("grid", 0, node.attr))
+        case "size":
+            assert isinstance(node.attr, tuple)
+            return x.size(int(node.attr[0]), int(node.attr[1]))
+        case "scalar":
+            assert isinstance(node.attr, Scalar)
+            return x.scalar(x.program.scalars.index(node.attr), I64)
+    args = [x.value(arg, UNIFORM) if arg.is_tile else x.index(arg) for arg in node.args]
+    return expand_index(build, node, args)
+
+
+def define_ids(x: Expansion, group: int) -> None:
+    """Say which program of the grid this workgroup runs.
+
+    Without groups the hardware's grid is the person's. With them the hardware's is one line, and
+    ``group`` neighbours along axis 1 are run for each program along axis 0 in turn, so that those which
+    run together share blocks of both operands in the cache: with a group of 2 on a 3 x 4 grid the order is
+    (0,0) (0,1) (1,0) (1,1) (2,0) (2,1) (0,2) (0,3) ...
+    """
+    build = x.build
+    ids = [node for node in x.program.body.walk() if node.op == "id"]
+    if group == 0:
+        places = [build.workgroup(axis) for axis in range(x.plan.signature.grid_rank)]
+    else:
+        places = _grouped(x, group)
+    for node in ids:
+        assert isinstance(node.attr, int)
+        place = places[node.attr] if node.attr < len(places) else build.constant(0, I32)
+        x.define_index(node, build.convert(place, I64))
+
+
+def _grouped(x: Expansion, group: int) -> list[Value]:
+    build = x.build
+    sizes = [
+        build.convert(build.parameter(Parameter("grid", 0, axis)), I32)
+        for axis in range(x.plan.signature.grid_rank)
+    ]
+    plane = build.mul(sizes[0], sizes[1])
+    line = build.workgroup(0)
+    outer = build.map("div", line, plane)
+    within = build.sub(line, build.mul(outer, plane))
+    full = build.mul(build.constant(group, I32), sizes[0])
+    number = build.map("div", within, full)
+    first = build.mul(number, build.constant(group, I32))
+    width = build.map("min", build.sub(sizes[1], first), build.constant(group, I32))
+    rest = build.sub(within, build.mul(number, full))
+    row = build.map("div", rest, width)
+    return [row, build.add(first, build.sub(rest, build.mul(row, width))), outer]

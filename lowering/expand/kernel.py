@@ -1,0 +1,37 @@
+"""From a plan to a kernel: every node in its turn, then the passes."""
+
+from __future__ import annotations
+
+from gizml_tile.lowering.expand.control import expand_region
+from gizml_tile.lowering.expand.convert import convert
+from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.indices import define_ids, make_index
+from gizml_tile.lowering.expand.values import make_tile
+from gizml_tile.lowering.kernel_ir.instructions import Kernel, Parameter
+from gizml_tile.lowering.passes.pipeline import simplify
+from gizml_tile.lowering.planning.plan import Plan
+
+
+def expand(plan: Plan) -> Kernel:
+    """The kernel of a plan. Raises TileError where it needs more workgroup memory than there is."""
+    x = Expansion(plan, make_tile, make_index, convert)
+    define_ids(x, plan.group)
+    expand_region(x, plan.program.body)
+    body = x.build.body()
+    parameters = [each.attr for each in body.walk() if each.op == "parameter"]
+    tensors = range(len(plan.program.tensors))
+    used = {each for each in parameters if isinstance(each, Parameter)}
+    kernel = Kernel(
+        plan.program.name,
+        plan.target,
+        plan.program.tensors,
+        (
+            *(Parameter("pointer", number) for number in tensors),
+            *sorted(used, key=lambda each: (each.kind, each.number, each.axis)),
+        ),
+        tuple(x.memory.buffers),
+        plan.threads,
+        body,
+        axes=1 if plan.group else plan.signature.grid_rank,
+    )
+    return simplify(kernel)

@@ -1,0 +1,64 @@
+"""Products: their operands' way to the fragments of the matrix units."""
+
+from __future__ import annotations
+
+from gizml_tile.layout import Renaming, Unchanged, blocked
+from gizml_tile.lowering.expand.convert import cheapest, convert, perform
+from gizml_tile.lowering.expand.dot import expand_dot
+from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.shared import store_shared
+from gizml_tile.lowering.expand.sources import Registers, Shared, Source
+from gizml_tile.lowering.expand.storage import convert as convert_dtype
+from gizml_tile.lowering.kernel_ir.builder import Value
+from gizml_tile.lowering.planning.operands import operand
+from gizml_tile.lowering.planning.plan import Dot, TileLayout
+from gizml_tile.lowering.planning.shared import shared_tile
+from gizml_tile.nodes import Node
+
+
+def expand_product(x: Expansion, node: Node) -> Value:
+    """A product in the home of its node; what it adds to is moved to the product's layout first."""
+    dot = x.plan.dots[node]
+    home = x.home(node)
+    assert home is not None
+    sources: list[Source] = []
+    scratch: list[int] = []
+    for arg, layout in zip(node.args[:2], (dot.a, dot.b), strict=True):
+        sources.append(_source(x, dot, arg, layout, scratch))
+    c = x.registers(node.args[2], dot.c) if len(node.args) == 3 else None
+    for source in sources:
+        if isinstance(source, Shared) and source.buffer in scratch:
+            x.memory.before_read(source.buffer)
+    result = expand_dot(x, node, sources[0], sources[1], c)
+    for buffer in scratch:
+        x.memory.release(buffer)
+    return result if home.linear == dot.c.linear else convert(x, result, dot.c, home)
+
+
+def _source(x: Expansion, dot: Dot, arg: Node, layout: TileLayout, scratch: list[int]) -> Source:
+    """Where an operand is taken from: its block in workgroup memory, its registers, or a buffer for it."""
+    found = operand(arg)
+    if found.node in x.plan.stages and x.home(found.node) is None:
+        shared = x.shared(found.node)
+        return shared.transposed() if found.transposed else shared
+    home = x.home(found.node)
+    if home is None:
+        # Made where it is wanted: in the fragments, or in any spread on its way to a buffer.
+        shape = (arg.shape[0], arg.shape[1])
+        spread = blocked(shape, lanes=x.target.facts.lanes, warps=x.plan.warps)
+        there = layout if dot.atom is not None else TileLayout("blocked", spread)
+        own = there.transposed() if found.transposed else there
+    else:
+        own = home
+        there = home.transposed() if found.transposed else home
+    value = x.registers(found.node, own)
+    assert value.dtype is not None
+    way = cheapest(there.linear, layout.linear, value.dtype.bytes, x.target.facts.banks)
+    if dot.atom is not None and isinstance(way, Unchanged | Renaming):
+        return Registers(convert_dtype(x.build, x.target, perform(x, value, way), dot.operand), layout)
+    tile = shared_tile(value.dtype, (arg.shape[0], arg.shape[1]), 1)
+    buffer = x.memory.allocate("operand of a product", value.dtype, tile.elements)
+    scratch.append(buffer)
+    x.memory.before_write(buffer)
+    store_shared(x, buffer, tile, None, value, there)
+    return Shared(buffer, tile, None)

@@ -1,0 +1,301 @@
+"""The planner: from a simplified program, a target and a launch's facts to a `Plan`.
+
+Decisions are made once, each resting on those before it; read `plan` for their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gizml_tile.dtypes import DType
+from gizml_tile.lowering.planning import accesses, dots
+from gizml_tile.lowering.planning.classes import (
+    Class,
+    Uses,
+    find_classes,
+    find_free,
+    find_uses,
+)
+from gizml_tile.lowering.planning.operands import operand, used_by_products_only
+from gizml_tile.lowering.planning.plan import (
+    Access,
+    AccessFacts,
+    Choice,
+    Dot,
+    Plan,
+    Signature,
+    Stage,
+    TileLayout,
+)
+from gizml_tile.lowering.planning.stages import fast_axis, plan_stages
+from gizml_tile.nodes import Node, TileProgram, View
+from gizml_tile.target import Target
+
+
+@dataclass(slots=True)
+class Planning:
+    """What has been decided so far."""
+
+    program: TileProgram
+    target: Target
+    signature: Signature
+    forced: Mapping[str, str]
+    uses: Uses
+    facts: dict[Node, AccessFacts]
+    classes: dict[Node, Class]
+    warps: int = 0
+    dots: dict[Node, Dot] = field(default_factory=dict)
+    layouts: dict[Class, TileLayout] = field(default_factory=dict)
+    accesses: dict[Node, Access] = field(default_factory=dict)
+    stages: dict[Node, Stage] = field(default_factory=dict)
+    choices: dict[Node, list[tuple[str, Choice]]] = field(default_factory=dict)
+    reasons: dict[Node, str] = field(default_factory=dict)
+    fragments: set[Class] = field(default_factory=set)
+
+    def chose(self, node: Node, what: str, choice: Choice) -> None:
+        """Keep the table of variants of an operation."""
+        self.choices.setdefault(node, []).append((what, choice))
+
+
+def plan(
+    program: TileProgram,
+    target: Target,
+    signature: Signature,
+    forced: Mapping[str, str] | None = None,
+) -> Plan:
+    """All decisions about a simplified program on a GPU.
+
+    ``forced`` names a variant for a kind of operation. Raises TileError where one cannot serve, or the
+    program does not fit the device.
+    """
+    uses = find_uses(program)
+    reads_and_puts = [node for node in program.body.walk() if node.op in ("read", "put")]
+    state = Planning(
+        program,
+        target,
+        signature,
+        forced or {},
+        uses,
+        dict(zip(reads_and_puts, signature.facts, strict=True)),
+        find_classes(program, find_free(program), uses),
+    )
+    _choose_warps(state)
+    # Products first: their results' layouts are the instruction's, and everything else can follow.
+    _plan_dots(state)
+    _lay_out(state)
+    plan_stages(state)
+    _plan_accesses(state)
+    bypassed = frozenset(node for node in state.classes if _is_bypassed(state, node))
+    return Plan(
+        program,
+        target,
+        signature,
+        state.warps,
+        _group(state),
+        _homes(state, bypassed),
+        state.accesses,
+        state.dots,
+        state.stages,
+        bypassed,
+        {node: tuple(table) for node, table in state.choices.items()},
+        state.reasons,
+    )
+
+
+def _is_bypassed(state: Planning, node: Node) -> bool:
+    found = operand(node).node
+    return found is not node and found in state.stages and used_by_products_only(node, state.uses)
+
+
+def _homes(state: Planning, bypassed: frozenset[Node]) -> dict[Node, TileLayout]:
+    """The layouts of tiles in registers; blocks that only products take never are."""
+    return {
+        node: state.layouts[each]
+        for node, each in state.classes.items()
+        if node not in bypassed and (node not in state.stages or each in state.fragments)
+    }
+
+
+# Neighbouring programs that share blocks in the last-level cache.
+_GROUP = 8
+
+
+def _group(state: Planning) -> int:
+    """Programs that run together share blocks of two operands where a loop multiplies blocks."""
+    multiplies = any(stage.loop is not None for stage in state.stages.values())
+    return _GROUP if multiplies and state.signature.grid_rank >= 2 else 0
+
+
+def _choose_warps(state: Planning) -> None:
+    program = state.program
+    if program.warps:
+        state.warps = program.warps
+        return
+    products = [node for node in program.body.walk() if node.op == "dot"]
+    if products:
+        state.warps = max(
+            dots.automatic_warps(state.target, (*node.shape, node.args[0].shape[1]))  # type: ignore[arg-type]
+            for node in products
+        )
+    else:
+        state.warps = accesses.automatic_warps(program, state.target)
+
+
+def _plan_dots(state: Planning) -> None:
+    for node in state.program.body.walk():
+        if node.op != "dot":
+            continue
+        a, b = operand(node.args[0]).node, operand(node.args[1]).node
+        assert a.dtype is not None and b.dtype is not None
+        rows, columns = node.shape
+        dot, choice = dots.plan_dot(
+            state.target,
+            a.dtype,
+            b.dtype,
+            (rows, columns, node.args[0].shape[1]),
+            state.warps,
+            str(node.attr),
+            forced=state.forced.get("dot"),
+            prefer_rows=_is_reduced_along_columns(state, node),
+        )
+        state.dots[node] = dot
+        state.chose(node, "dot", choice)
+
+
+def _is_reduced_along_columns(state: Planning, node: Node) -> bool:
+    """Whether rows of a product's class are reduced: then a warp should have whole rows."""
+    members = state.classes[node].nodes if node in state.classes else [node]
+    return any(
+        user.op in ("sum", "max", "min") and user.attr == 1
+        for member in members
+        for user, _ in state.uses.of(member)
+    )
+
+
+def _lay_out(state: Planning) -> None:
+    """A layout for each class: the product's, an operand's, a slice of another's, or the tensors'."""
+    order = list(dict.fromkeys(state.classes.values()))
+    order.sort(key=lambda each: -each.shape[0] * each.shape[1])
+    for each in order:
+        found = _of_product(state, each) or _of_operand(state, each)
+        if found is not None:
+            state.layouts[each] = found
+    for each in order:
+        if each not in state.layouts:
+            state.layouts[each] = _of_slice(state, each) or _of_memory(state, each)
+
+
+def _of_product(state: Planning, each: Class) -> TileLayout | None:
+    products = [node for node in each.nodes if node in state.dots]
+    if not products:
+        return None
+    node = max(products, key=lambda node: state.uses.depth[node])
+    return state.dots[node].c
+
+
+def _of_operand(state: Planning, each: Class) -> TileLayout | None:
+    """The fragment's layout for a tile that is read and computed for one operand of products alone."""
+    if any(node.op in ("param", "result", "dot", "sum", "max", "min") for node in each.nodes):
+        return None
+    found: TileLayout | None = None
+    computed = False
+    for node in each.nodes:
+        computed = computed or operand(node).node.op != "read"
+        for user, number in state.uses.of(node):
+            if state.classes.get(user) is each and user.op != "dot":
+                continue
+            layout = _fragment(state, node, user, number)
+            if layout is None or (found is not None and found.linear != layout.linear):
+                return None
+            found = layout
+    if found is None or not computed:
+        return None
+    state.fragments.add(each)
+    return found
+
+
+def _fragment(state: Planning, node: Node, user: Node, number: int) -> TileLayout | None:
+    """The layout that a product wants of an operand, which may go through transposes and conversions."""
+    if user.op == "dot" and number in (0, 1):
+        dot = state.dots[user]
+        return None if dot.atom is None else (dot.a, dot.b)[number]
+    if user.op == "transpose":
+        layouts = [_fragment(state, user, *each) for each in state.uses.of(user)]
+        if len(layouts) == 1 and layouts[0] is not None:
+            return layouts[0].transposed()
+    return None
+
+
+def _tensor(node: Node) -> int:
+    assert isinstance(node.attr, View)
+    return node.attr.tensor
+
+
+def _of_slice(state: Planning, each: Class) -> TileLayout | None:
+    if 1 not in each.shape:
+        return None
+    for other, axis in each.relations:
+        if other in state.layouts and other is not each:
+            return state.layouts[other].slice(axis)
+    return None
+
+
+def _of_memory(state: Planning, each: Class) -> TileLayout:
+    """The spread that suits the tensors which most bytes of the class come from or go to."""
+    votes = {0: 0, 1: 0}
+    widths: list[int] = []
+    for node in each.nodes:
+        views = [node] if node.op == "read" else []
+        views += [user for user, number in state.uses.of(node) if user.op == "put" and number == 0]
+        for view in views:
+            dtype = state.program.tensors[_tensor(view)].dtype
+            axis = fast_axis(state.signature, view)
+            if axis is not None:
+                votes[axis] += dtype.bytes * (1 + state.uses.depth[view])
+                widths.append(dtype.bytes)
+    axis = 0 if votes[0] > votes[1] else 1
+    return accesses.best_blocked(each.shape, widths or [4], axis, state.target, state.warps)
+
+
+def _plan_accesses(state: Planning) -> None:
+    for node in state.program.body.walk():
+        if node.op not in ("read", "put") or node in state.stages:
+            continue
+        tile = node if node.op == "read" else node.args[0]
+        assert isinstance(node.attr, View)
+        layout = _access_layout(state, node, tile, node.attr.shape)
+        access, choice = accesses.plan_access(state.program, node, layout, state.signature, state.facts[node])
+        state.accesses[node] = access
+        state.chose(node, node.op, choice)
+
+
+def _access_layout(state: Planning, node: Node, tile: Node, shape: tuple[int, int]) -> TileLayout:
+    """The tile's home, or the tensor's own spread where moving between the two costs less."""
+    home = state.layouts.get(state.classes[tile]) if tile in state.classes else None
+    dtype = state.program.tensors[_tensor(node)].dtype
+    axis = fast_axis(state.signature, node)
+    own = accesses.best_blocked(shape, [dtype.bytes], 1 if axis is None else axis, state.target, state.warps)
+    if home is None or home.linear.shape != shape:
+        return own
+    if 1 in shape or axis is None:
+        return home
+    direct = _efficiency(home, axis, dtype)
+    if direct >= _efficiency(own, axis, dtype):
+        return home
+    state.reasons[node] = (
+        f"converted to {own.name}: {home.name} fills only {direct:.0%} of each 32 bytes that move"
+    )
+    return own
+
+
+_SECTOR_BYTES = 32
+
+
+def _efficiency(layout: TileLayout, axis: int, dtype: DType) -> float:
+    """How much of the 32-byte pieces of memory that a warp touches at once it uses."""
+    run = 1
+    bases = [*layout.linear.bases("register"), *layout.linear.bases("lane")]
+    while (run if axis == 0 else 0, run if axis == 1 else 0) in bases:
+        run *= 2
+    return min(run * dtype.bytes, _SECTOR_BYTES) / _SECTOR_BYTES

@@ -1,0 +1,177 @@
+"""Blocks that go to products through workgroup memory, and how many turns ahead a loop copies them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gizml_tile.errors import TileError
+from gizml_tile.layout import blocked
+from gizml_tile.lowering.planning.classes import is_wide
+from gizml_tile.lowering.planning.operands import depends_on_counter_only, used_by_products_only
+from gizml_tile.lowering.planning.plan import (
+    AccessFacts,
+    Candidate,
+    Choice,
+    Signature,
+    Stage,
+    TileLayout,
+)
+from gizml_tile.lowering.planning.shared import shared_tile
+from gizml_tile.nodes import Node, View
+
+if TYPE_CHECKING:
+    from gizml_tile.lowering.planning.planner import Planning
+
+_VECTOR_BYTES = 16
+_ASYNCHRONOUS_BYTES = (4, 8, 16)
+_MOST_SLOTS = 4
+
+
+def fast_axis(signature: Signature, node: Node) -> int | None:
+    """The axis of a view's tile that is contiguous in memory; None where neither is."""
+    view = node.attr
+    assert isinstance(view, View)
+    kinds = signature.strides[view.tensor]
+    if kinds and kinds[-1] == "unit":
+        return 1
+    if len(view.block) == 2 and kinds[-2] == "unit":
+        return 0
+    return None
+
+
+def plan_stages(state: Planning) -> None:
+    """Decide which reads are staged, in how many slots, and how each is copied."""
+    chosen = _chosen(state)
+    by_loop: dict[Node | None, list[Node]] = {}
+    for node in chosen:
+        by_loop.setdefault(_pipelined_in(state, node), []).append(node)
+    limit = state.target.facts.workgroup_memory
+    fixed = sum(_bytes(node) for node in by_loop.get(None, ()))
+    for loop, nodes in by_loop.items():
+        slots = 1
+        if loop is not None:
+            slots = _slots(state, nodes, limit - fixed)
+        # One loop has one ring: where some block must go through registers, all do, in two slots.
+        around = [
+            _vector(state, node, fast_axis(state.signature, node), state.facts[node])[1] for node in nodes
+        ]
+        if loop is not None and not all(around):
+            slots, around = min(slots, 2), [False] * len(nodes)
+        for node, asynchronous in zip(nodes, around, strict=True):
+            ring = loop if slots > 1 else None
+            _stage(state, node, ring, slots, asynchronous=asynchronous)
+
+
+def _chosen(state: Planning) -> list[Node]:
+    chosen = []
+    for node in state.program.body.walk():
+        if node.op == "read" and is_wide(node):
+            of_fragment = state.classes[node] in state.fragments
+            if of_fragment or used_by_products_only(node, state.uses):
+                chosen.append(node)
+    return chosen
+
+
+def _pipelined_in(state: Planning, node: Node) -> Node | None:
+    """The loop whose turns copy a read ahead; None for a read that is copied where it stands."""
+    loop = state.uses.loops.get(state.uses.region[node])
+    if loop is None or loop.op != "loop" or state.signature.may_alias:
+        return None
+    if loop.args[2].op != "index" or not depends_on_counter_only(node, loop, state.uses):
+        return None
+    assert isinstance(node.attr, View)
+    written = {each.attr.tensor for each in loop.regions[0].walk() if each.op == "put"}  # type: ignore[union-attr]
+    return None if node.attr.tensor in written else loop
+
+
+def _bytes(node: Node) -> int:
+    assert node.dtype is not None
+    return node.shape[0] * node.shape[1] * node.dtype.bytes
+
+
+def _slots(state: Planning, nodes: list[Node], room: int) -> int:
+    turn = sum(_bytes(node) for node in nodes)
+    wanted = state.program.stages or _MOST_SLOTS
+    fitting = room // turn
+    if state.program.stages and fitting < wanted:
+        place = nodes[0].place
+        raise TileError(
+            f"{wanted} stages of {turn} bytes need {wanted * turn} bytes of workgroup memory and there are "
+            f"{room}; at most {fitting} stages fit these blocks",
+            place,
+        )
+    return max(1, min(wanted, fitting))
+
+
+def _stage(state: Planning, node: Node, loop: Node | None, slots: int, *, asynchronous: bool) -> None:
+    dtype, facts = node.dtype, state.facts[node]
+    assert dtype is not None
+    fast = fast_axis(state.signature, node)
+    axis = 1 if fast is None else fast
+    vector, _, choice = _vector(state, node, fast, facts)
+    tile = shared_tile(dtype, (node.shape[0], node.shape[1]), axis)
+    order = (1, 0) if axis == 1 else (0, 1)
+    linear = blocked(tile.shape, order, vector, state.target.facts.lanes, state.warps)
+    outside = tuple(not each for each in facts.inside)
+    masked = (False, outside[0]) if len(outside) == 1 else (outside[0], outside[1])
+    state.chose(node, "copy to workgroup memory", choice)
+    state.stages[node] = Stage(
+        tile,
+        loop,
+        slots,
+        TileLayout(f"blocked {vector} wide", linear),
+        axis,
+        vector,
+        asynchronous,
+        masked,
+        not facts.leading,
+    )
+
+
+def _vector(state: Planning, node: Node, fast: int | None, facts: AccessFacts) -> tuple[int, bool, Choice]:
+    """Elements that one thread copies at once, whether asynchronously, and what was looked at."""
+    view, dtype = node.attr, node.dtype
+    assert isinstance(view, View) and dtype is not None
+    candidates = []
+    elements = _VECTOR_BYTES // dtype.bytes
+    while (why := _why_not(state, node, fast, facts, elements)) is not None:
+        candidates.append(Candidate(f"copy of {elements * dtype.bytes} bytes", False, why))
+        elements //= 2
+    size = elements * dtype.bytes
+    refusal = _why_not_asynchronous(state, view, size)
+    name = f"asynchronous copy of {size} bytes"
+    candidates.append(Candidate(name, refusal is None, refusal or ""))
+    if refusal is not None:
+        name = f"copy of {size} bytes through registers"
+        candidates.append(Candidate(name, True, ""))
+    return elements, refusal is None, Choice(tuple(candidates), name)
+
+
+def _why_not_asynchronous(state: Planning, view: View, size: int) -> str | None:
+    if not state.target.can("copy"):
+        return f"{state.target.arch} has no asynchronous copies"
+    if size not in _ASYNCHRONOUS_BYTES:
+        return "asynchronous copies move 4, 8 or 16 bytes"
+    if view.pad not in (0, False):
+        return f"outside the tensor they leave zeros, and pad is {view.pad!r}"
+    return None
+
+
+def _why_not(state: Planning, node: Node, fast: int | None, facts: AccessFacts, elements: int) -> str | None:
+    """Why a vector of so many elements cannot be used; None where it can."""
+    view = node.attr
+    assert isinstance(view, View) and node.dtype is not None
+    if elements == 1:
+        return None
+    if fast is None:
+        return "no axis of the block is contiguous"
+    if elements > node.shape[fast]:
+        return f"the block has {node.shape[fast]} elements along the contiguous axis"
+    size = elements * node.dtype.bytes
+    alignment = state.signature.alignments[view.tensor]
+    if alignment < size:
+        return f"address and strides are multiples of {alignment} bytes only"
+    grain = facts.grain[-1] if fast == 1 else facts.grain[0]
+    if grain < elements:
+        return f"offsets and size are multiples of {grain} elements only"
+    return None
