@@ -57,9 +57,9 @@ def plan_dot(
     return (stay or dots)[0], choice
 
 
-def automatic_warps(shape: Shape) -> int:
-    """4 warps, or 8 where the accumulator would take more than 128 registers of each of 128 threads."""
-    return 4 if shape[0] * shape[1] <= 4 * 32 * _MOST_ACCUMULATORS else 8
+def automatic_warps(target: Target, shape: Shape) -> int:
+    """4 warps, or 8 where the accumulator would take more than 128 registers of each thread of 4."""
+    return 4 if shape[0] * shape[1] <= 4 * target.facts.lanes * _MOST_ACCUMULATORS else 8
 
 
 # Variants

@@ -1,0 +1,153 @@
+"""Products: fragments from registers or workgroup memory, step by step, into the accumulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gizml_tile.dtypes import F32, I32, DType
+from gizml_tile.layout.bits import bit_length
+from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.fragments import Fragments
+from gizml_tile.lowering.expand.sources import Registers, Shared, Source
+from gizml_tile.lowering.expand.storage import convert
+from gizml_tile.lowering.kernel_ir.builder import Builder, Value
+from gizml_tile.lowering.kernel_ir.instructions import Atom, Matrix
+from gizml_tile.lowering.planning.plan import Dot, TileLayout
+from gizml_tile.nodes import Node
+
+# Multiply-adds read an operand that is contiguous along k so many steps at a time.
+_DEPTH = 4
+
+Step = Callable[[int], Value]
+
+
+def expand_dot(x: Expansion, node: Node, a: Source, b: Source, c: Value | None) -> Value:
+    """``c + a @ b`` in the registers of the product's layout, an F32 or I32; without ``c`` just a product.
+
+    Operands in registers are in the layout and type of the product's fragments, those in workgroup memory
+    in whatever type and order of memory they have. Barriers are the caller's.
+    """
+    dot = x.plan.dots[node]
+    dtype = F32 if dot.operand.is_float else I32
+    start = _spread(x.build, x.build.constant(0, dtype) if c is None else c, dot.c.registers)
+    if dot.atom is not None:
+        return _by_atoms(x, dot, dot.atom, a, b, start)
+    return _by_multiply_adds(x, dot, a, b, start)
+
+
+def _spread(build: Builder, value: Value, count: int) -> Value:
+    """A value of one register as ``count``, also where it is a constant."""
+    if value.count == count:
+        return value
+    return build.emit("pick", (value,), (0,) * count, value.dtype, count)
+
+
+# On matrix units
+
+
+def _by_atoms(x: Expansion, dot: Dot, atom: Atom, a: Source, b: Source, c: Value) -> Value:
+    depth = dot.a.linear.shape[1]
+    steps = depth // atom.k
+    read_a = _steps(x, a, dot.a, 1, steps, atom.a.bits("register"))
+    read_b = _steps(x, b, dot.b, 0, steps, atom.b.bits("register"))
+    m = (dot.a.registers // steps) >> atom.a.bits("register")
+    n = (dot.b.registers // steps) >> atom.b.bits("register")
+    matrix = Matrix(atom, m, n, 1)
+    # The next step's fragments are on their way while the unit works on this one's.
+    ahead = read_a(0), read_b(0)
+    for step in range(steps):
+        left, right = ahead
+        if step + 1 < steps:
+            ahead = read_a(step + 1), read_b(step + 1)
+        left, right = _fragment(x, left, atom.a_dtype), _fragment(x, right, atom.b_dtype)
+        c = x.build.mma(matrix, left, right, c)
+    return c
+
+
+def _fragment(x: Expansion, value: Value, dtype: DType) -> Value:
+    """What was read, in the type that the unit takes. F32 stands for TF32: rounded to its 10 bits."""
+    if value.dtype is F32 and dtype is F32:
+        return _rounded_to_tf32(x.build, value)
+    return convert(x.build, x.target, value, dtype)
+
+
+def _rounded_to_tf32(build: Builder, value: Value) -> Value:
+    """To nearest, ties away from zero: the unit cuts off the last 13 bits. A NaN stays as it is."""
+    half = build.add(build.bitcast(value, I32), build.constant(1 << 12, I32))
+    return build.select(build.map("eq", value, value), build.bitcast(half, F32), value)
+
+
+# By multiply-adds
+
+
+def _by_multiply_adds(x: Expansion, dot: Dot, a: Source, b: Source, c: Value) -> Value:
+    depth = dot.a.linear.shape[1]
+    left = _column_reader(x, a, dot.a, 1, depth, dot.operand)
+    right = _column_reader(x, b, dot.b, 0, depth, dot.operand)
+    for k in range(depth):
+        c = _rank_one(x.build, left(k), right(k), c)
+    return c
+
+
+def _rank_one(build: Builder, a: Value, b: Value, c: Value) -> Value:
+    """``c[i, j] + a[i] * b[j]``, i slowest."""
+    if c.dtype is F32:
+        return build.outer(a, b, c)
+    rows = build.pick(a, [row for row in range(a.count) for _ in range(b.count)])
+    columns = build.pick(b, [*range(b.count)] * a.count)
+    return build.add(c, build.mul(rows, columns))
+
+
+def _column_reader(
+    x: Expansion, source: Source, layout: TileLayout, axis: int, depth: int, dtype: DType
+) -> Step:
+    """Reads a thread's elements at one k after the other, several at once where they are neighbours."""
+    together = _DEPTH if isinstance(source, Shared) and _is_fast(source, axis) else 1
+    together = min(together, depth)
+    read = _steps(x, source, layout, axis, depth // together, bit_length(together))
+    held: list[Value] = []
+
+    def column(k: int) -> Value:
+        if k % together == 0:
+            held[:] = [convert(x.build, x.target, read(k // together), dtype)]
+        return x.build.pick(held[0], range(k % together, held[0].count, together))
+
+    return column
+
+
+def _is_fast(source: Shared, axis: int) -> bool:
+    """Whether neighbours along an axis are neighbours in workgroup memory."""
+    bases = (source.tile.rows, source.tile.columns)[axis]
+    return bool(bases) and bases[0] == 1
+
+
+# Steps of k
+
+
+def _steps(x: Expansion, source: Source, layout: TileLayout, axis: int, steps: int, own: int) -> Step:
+    """How one step of k is read, in a layout with ``own`` register bits below those of the steps.
+
+    ``axis`` is k's in the operand.
+    """
+    register = layout.linear.bases("register")
+    bits = bit_length(steps)
+    if isinstance(source, Registers):
+        return lambda step: _step_of(x.build, source.value, step, steps, 1 << own)
+    linear = layout.linear.with_bases("register", (*register[:own], *register[own + bits :]))
+    starts = []
+    for step in range(steps):
+        k = step * (layout.linear.shape[axis] // steps)
+        starts.append(source.tile.offset(0, k) if axis == 1 else source.tile.offset(k, 0))
+    return Fragments(x, source, linear, starts).read
+
+
+def _step_of(build: Builder, value: Value, step: int, steps: int, own: int) -> Value:
+    """The registers of one step among those of a whole operand."""
+    return build.pick(
+        value,
+        [
+            first + register
+            for first in range(step * own, value.count, steps * own)
+            for register in range(own)
+        ],
+    )
