@@ -33,6 +33,7 @@ class Expansion:
         self.plan = plan
         self.build = Builder()
         self.memory = WorkgroupMemory(self.build, plan.threads, plan.target.facts.workgroup_memory)
+        # Accesses before which the workgroup meets, and indices that are never negative.
         self.meetings = meetings(plan.program, plan.accesses, plan.signature.may_alias)
         self.nonnegative = nonnegative(plan.program)
         self._make = make
@@ -44,9 +45,6 @@ class Expansion:
         self._results = {
             (node.args[0], node.attr): node for node in plan.program.body.walk() if node.op == "result"
         }
-        # Accesses before which the workgroup meets, and indices that are never negative.
-        self.meetings: frozenset[Node] = frozenset()
-        self.nonnegative: frozenset[Node] = frozenset()
 
     @property
     def program(self) -> TileProgram:

@@ -52,3 +52,18 @@ def coordinate(build: Builder, layout: Linear, axis: int) -> tuple[Value, tuple[
         [basis[axis] for basis in layout.bases("warp")],
     )
     return thread, tuple(place[axis] for place in layout.table("register"))
+
+
+def holder(build: Builder, lane_mask: int, warp_mask: int) -> Value | None:
+    """Whether a thread has none of some bits of its lane and warp set; None where there are none.
+
+    With the free bits of a layout it picks one of the threads that hold the same elements.
+    """
+
+    def clear(number: Value, mask: int) -> Value:
+        return build.map("eq", build.map("and", number, build.constant(mask, I32)), build.constant(0, I32))
+
+    return build.both(
+        clear(build.lane(), lane_mask) if lane_mask else None,
+        clear(build.warp(), warp_mask) if warp_mask else None,
+    )

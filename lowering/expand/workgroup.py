@@ -37,7 +37,7 @@ class WorkgroupMemory:
         self.buffers: list[Buffer] = []
         self._build = build
         self._threads = threads
-        self._limit = limit
+        self.limit = limit
         self._taken: dict[int, _Range] = {}
         self._pending = _Pending([], [])
 
@@ -53,16 +53,20 @@ class WorkgroupMemory:
         offset = self._place(size, [*self._taken.values(), *busy])
         if offset + size > max(self.bytes, _ROOMY_BYTES):
             offset = self._place(size, list(self._taken.values()))
-        if offset + size > self._limit:
+        if offset + size > self.limit:
             raise TileError(
                 f"the program needs {offset + size} bytes of workgroup memory and a workgroup has "
-                f"{self._limit}; make the blocks smaller or the stages fewer",
+                f"{self.limit}; make the blocks smaller or the stages fewer",
                 self._build.place,
             )
         number = len(self.buffers)
         self.buffers.append(Buffer(name, dtype, elements, offset))
         self._taken[number] = (offset, offset + size)
         return number
+
+    def fits(self, bytes: int, limit: int) -> bool:
+        """Whether a buffer of so many bytes ends below a limit."""
+        return self._place(bytes, list(self._taken.values())) + bytes <= limit
 
     def release(self, number: int) -> None:
         """Let others have a buffer's bytes."""
@@ -90,7 +94,7 @@ class WorkgroupMemory:
     @contextmanager
     def repeated(self) -> Iterator[None]:
         """Around a block that runs after itself, or not at all."""
-        everything = (0, self._limit)
+        everything = (0, self.limit)
         before = self._pending
         self._pending = _Pending([everything], [everything])
         yield

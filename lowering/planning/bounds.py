@@ -1,0 +1,180 @@
+"""What is known about indices: between which numbers they lie, and what divides them.
+
+A launch knows its sizes, so that most programs turn out to read and write whole blocks inside their
+tensors, and need no masks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gizml_tile.lowering.planning.plan import AccessFacts
+from gizml_tile.lowering.planning.ranges import FULL, Range, combined, constant, joined
+from gizml_tile.nodes import Node, Region, Scalar, TileProgram, View
+
+Shapes = Sequence[Sequence[int]]
+
+_MOST_GRAIN = 16
+# Turns of a loop after which a carried index that still changes counts as unknown.
+_PATIENCE = 3
+# More programs, and longer tensors, than any device runs.
+_MOST_PROGRAMS = 1 << 31
+_LONGEST = 1 << 48
+
+
+def facts(
+    program: TileProgram, shapes: Shapes, grid: Sequence[int], scalars: Sequence[float]
+) -> tuple[AccessFacts, ...]:
+    """The facts of each read and put in program order, for tensors of ``shapes`` over a grid.
+
+    ``scalars`` are the run-time numbers in the program's order; those of float type do not matter.
+    """
+    sizes = [[constant(size) for size in shape] for shape in shapes]
+    counts = [constant(count) for count in (*grid, 1, 1, 1)[:3]]
+    numbers = {
+        scalar: constant(int(number)) if scalar.shape == () else FULL
+        for scalar, number in zip(program.scalars, scalars, strict=True)
+    }
+    known = _Known(sizes, counts, numbers, {})
+    _visit(_steps(program.body), known)
+    return tuple(_facts(node, known) for node in _accesses(program))
+
+
+@lru_cache(maxsize=256)
+def nonnegative(program: TileProgram) -> frozenset[Node]:
+    """The coordinates of reads and puts that are not negative, whatever the sizes."""
+    sizes = [[Range(0, _LONGEST, 1)] * tensor.rank for tensor in program.tensors]
+    counts = [Range(1, _MOST_PROGRAMS, 1)] * 3
+    known = _Known(sizes, counts, dict.fromkeys(program.scalars, FULL), {})
+    _visit(_steps(program.body), known)
+    coordinates = [node for access in _accesses(program) for node in _coordinates(access)]
+    return frozenset(node for node in coordinates if known.values.get(node, FULL).low >= 0)
+
+
+@dataclass(slots=True)
+class _Known:
+    """The ranges of sizes, of the grid, of run-time numbers and of the indices that were visited."""
+
+    sizes: Sequence[Sequence[Range]]
+    counts: Sequence[Range]
+    scalars: Mapping[Scalar, Range]
+    values: dict[Node, Range]
+
+
+@lru_cache(maxsize=256)
+def _accesses(program: TileProgram) -> tuple[Node, ...]:
+    return tuple(node for node in program.body.walk() if node.op in ("read", "put"))
+
+
+def _coordinates(access: Node) -> tuple[Node, ...]:
+    return access.args[access.op == "put" :]
+
+
+@lru_cache(maxsize=1024)
+def _steps(region: Region) -> tuple[Node, ...]:
+    """The nodes of a region that make indices, or have regions."""
+    return tuple(node for node in region.nodes if node.shape == () and node.op != "put")
+
+
+def _visit(nodes: Sequence[Node], known: _Known) -> None:
+    """Find the range of each index, regions included."""
+    values = known.values
+    for node in nodes:
+        match node.op:
+            case "index":
+                values[node] = constant(node.attr)  # type: ignore[arg-type]
+            case "id":
+                last = known.counts[node.attr].high - 1  # type: ignore[index]
+                values[node] = Range(0, last, 1 if last > 0 else 0)
+            case "count":
+                values[node] = known.counts[node.attr]  # type: ignore[index]
+            case "size":
+                assert isinstance(node.attr, tuple)
+                tensor, axis = node.attr
+                values[node] = known.sizes[tensor][axis]
+            case "scalar":
+                values[node] = known.scalars[node.attr]  # type: ignore[index]
+            case "loop":
+                _loop(node, known)
+            case "cond":
+                for region in node.regions:
+                    _visit(_steps(region), known)
+            case "result":
+                values[node] = _result(node, known)
+            case "select":
+                values[node] = joined(values[node.args[1]], values[node.args[2]])
+            case _:
+                values[node] = combined(node.op, [values[arg] for arg in node.args])
+
+
+def _result(node: Node, known: _Known) -> Range:
+    """A carried index after the last turn of a loop, or what either arm of a branch gives."""
+    (owner,), number = node.args, node.attr
+    assert isinstance(number, int)
+    results = [known.values[region.results[number]] for region in owner.regions]
+    if owner.op == "loop":
+        # After no turn it is still what it was.
+        results.append(known.values[owner.args[3 + number]])
+    return joined(*results)
+
+
+def _loop(node: Node, known: _Known) -> None:
+    """The ranges in a loop's body: those of carried indices grow until a further turn adds nothing."""
+    values, (region,) = known.values, node.regions
+    steps = _steps(region)
+    values[region.params[0]] = _counter(*(values[arg] for arg in node.args[:3]))
+    carried = [
+        (param, init, result)
+        for param, init, result in zip(region.params[1:], node.args[3:], region.results, strict=True)
+        if param.is_index
+    ]
+    for param, init, _ in carried:
+        values[param] = values[init]
+    turn = 0
+    while True:
+        _visit(steps, known)
+        turn += 1
+        settled = True
+        for param, _, result in carried:
+            grown = joined(values[param], values[result])
+            if grown != values[param]:
+                settled = False
+                values[param] = grown if turn < _PATIENCE else FULL
+        if settled:
+            return
+
+
+def _counter(start: Range, stop: Range, step: Range) -> Range:
+    """The numbers that a loop counts; those of a loop without turns do not matter."""
+    low, high = start.low, stop.high - 1
+    exact = start.low == start.high and step.low == step.high
+    if step.high < 0:
+        low, high = stop.low + 1, start.high
+        if exact:
+            low = high - (high - low) // -step.low * -step.low
+    elif step.low <= 0:
+        low, high = min(start.low, stop.low + 1), max(start.high, stop.high - 1)
+    elif exact:
+        high = low + (high - low) // step.low * step.low
+    return Range(low, high, math.gcd(start.divisor, step.divisor)) if low <= high else start
+
+
+def _facts(node: Node, known: _Known) -> AccessFacts:
+    view = node.attr
+    assert isinstance(view, View)
+    sizes = known.sizes[view.tensor]
+    places = [known.values[each] for each in _coordinates(node)]
+    first = len(places) - len(view.block)
+    inside, grain = [], []
+    for place, size, extent in zip(places[first:], sizes[first:], view.block, strict=True):
+        offset = combined("mul", [place, constant(extent)]) if view.mode == "at" else place
+        inside.append(offset.low >= 0 and offset.high + extent <= size.low)
+        grain.append(math.gcd(offset.divisor, size.divisor, _MOST_GRAIN))
+    leading = all(
+        place.low >= 0 and place.high < size.low
+        for place, size in zip(places[:first], sizes[:first], strict=True)
+    )
+    return AccessFacts(tuple(inside), tuple(grain), leading)
