@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from gizml_tile.dtypes import I32, I64, MASK, DType
+from gizml_tile.dtypes import I32, I64, MASK, DType, integer_range
 from gizml_tile.errors import Place
 from gizml_tile.lowering.kernel_ir.instructions import (
     COMPARISONS,
@@ -134,7 +134,8 @@ class Builder:
         if value.dtype is dtype:
             return value
         if value.op == "constant" and dtype.is_integer and value.dtype in (I32, I64):
-            return self.constant(value.attr, dtype)  # type: ignore[arg-type]
+            numbers = value.attr if isinstance(value.attr, tuple) else (value.attr,)
+            return self.constant([_wrapped(int(number), dtype) for number in numbers], dtype)  # type: ignore[arg-type]
         return self.emit("convert", (value,), None, dtype, value.count)
 
     # Mathematics
@@ -183,7 +184,7 @@ class Builder:
         self.emit("store", args, access)
 
     def matrix_load(self, access: MatrixAccess, offsets: Value, dtype: DType) -> Value:
-        count = 2 * access.matrices * len(access.places)
+        count = 4 // dtype.bytes * access.matrices * len(access.places)
         return self.emit("matrix_load", (offsets,), access, dtype, count)
 
     def matrix_store(self, access: MatrixAccess, value: Value, offsets: Value) -> None:
@@ -335,8 +336,8 @@ def _number(value: Value) -> int | None:
 
 
 def _wrapped(number: int, dtype: DType) -> int:
-    half = 1 << (dtype.bits - 1)
-    return (number + half) % (2 * half) - half
+    low, high = integer_range(dtype)
+    return (number - low) % (high - low + 1) + low
 
 
 def _simplified(build: Builder, op: str, args: Sequence[Value]) -> Value | None:

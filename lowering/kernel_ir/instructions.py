@@ -145,7 +145,8 @@ class MatrixAccess:
     Each access moves ``matrices`` (1, 2 or 4) of them: lane ``l`` gives the address of row ``l % 8`` of
     matrix ``l // 8`` (lanes past the last matrix give any valid address), and holds elements
     ``2 * (l % 4)`` and one more of row ``l // 4`` of each matrix in turn. ``transposed`` exchanges the
-    elements' row and column on the way.
+    elements' row and column on the way. A load that is not transposed takes elements of other sizes too:
+    rows of 16 bytes, of which a lane holds 4.
     """
 
     memory: int
