@@ -1,0 +1,143 @@
+"""Mathematics, register by register: a mnemonic for each operation and type."""
+
+from __future__ import annotations
+
+from gizml_tile.dtypes import F32, I32, I64, MASK, DType
+from gizml_tile.lowering.emit.ptx.packing import stretched
+from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer
+from gizml_tile.lowering.kernel_ir.instructions import COMPARISONS, Instruction
+
+# Rounding is spelled out: add.f32 without it may be contracted with a product.
+_FLOAT = {
+    "neg": "neg.f32",
+    "abs": "abs.f32",
+    "add": "add.rn.f32",
+    "sub": "sub.rn.f32",
+    "mul": "mul.rn.f32",
+    "fma": "fma.rn.f32",
+    "div": "div.rn.f32",
+    "sqrt": "sqrt.rn.f32",
+    # PTX: a NaN loses against a number, and +0 is above -0.
+    "min": "min.f32",
+    "max": "max.f32",
+    "lt": "setp.lt.f32",
+    "le": "setp.le.f32",
+    "gt": "setp.gt.f32",
+    "ge": "setp.ge.f32",
+    "eq": "setp.eq.f32",
+    "ne": "setp.neu.f32",
+    # Results below 2^-126 are 0: scaling for them would cost three more instructions. The others keep
+    # subnormals, whose logarithm or root is an ordinary number.
+    "exp2": "ex2.approx.ftz.f32",
+    "log2": "lg2.approx.f32",
+    "reciprocal": "rcp.approx.f32",
+    "rsqrt": "rsqrt.approx.f32",
+    "tanh": "tanh.approx.f32",
+}
+_INTEGER = {
+    "neg": "neg.s{}",
+    "abs": "abs.s{}",
+    "add": "add.s{}",
+    "sub": "sub.s{}",
+    "mul": "mul.lo.s{}",
+    "fma": "mad.lo.s{}",
+    "div": "div.s{}",
+    "rem": "rem.s{}",
+    "high": "mul.hi.u{}",
+    "min": "min.s{}",
+    "max": "max.s{}",
+    "and": "and.b{}",
+    "or": "or.b{}",
+    "xor": "xor.b{}",
+    "not": "not.b{}",
+    "shl": "shl.b{}",
+    "shr": "shr.s{}",
+    "ushr": "shr.u{}",
+    "lt": "setp.lt.s{}",
+    "le": "setp.le.s{}",
+    "gt": "setp.gt.s{}",
+    "ge": "setp.ge.s{}",
+    "eq": "setp.eq.s{}",
+    "ne": "setp.ne.s{}",
+}
+_BITS = {"and": "and.b32", "or": "or.b32", "xor": "xor.b32", "not": "not.b32"}
+_PREDICATE = {"and": "and.pred", "or": "or.pred", "xor": "xor.pred", "not": "not.pred", "ne": "xor.pred"}
+_MNEMONICS = {
+    F32: _BITS | _FLOAT,
+    I32: {op: text.format(32) for op, text in _INTEGER.items()},
+    I64: {op: text.format(64) for op, text in _INTEGER.items()},
+    MASK: _PREDICATE,
+}
+
+
+def mnemonic(op: str, dtype: DType) -> str:
+    """PTX's name of an operation on a type; types under 32 bits have the operations on bits alone."""
+    found = _MNEMONICS.get(dtype, _BITS).get(op)
+    if found is None:
+        raise LookupError(f"PTX has no entry for the instruction {op!r} on {dtype}")
+    return found
+
+
+def _map(writer: Writer, instruction: Instruction) -> Words:
+    """One instruction for each register, or for each word of packed ones."""
+    op, args, count = instruction.op, instruction.args, instruction.count
+    assert args[0].dtype is not None
+    text = mnemonic(op, args[0].dtype)
+    if op in COMPARISONS:
+        made = writer.registers("p", count)
+    else:
+        assert instruction.dtype is not None
+        made = writer.fresh(instruction.dtype, count)
+    columns = [stretched(writer, arg, count) for arg in args]
+    if len(columns) == 2:
+        lines = [f"{text} {out}, {a}, {b};" for out, a, b in zip(made, *columns, strict=True)]
+    elif len(columns) == 1:
+        lines = [f"{text} {out}, {a};" for out, a in zip(made, *columns, strict=True)]
+    else:
+        lines = [f"{text} {out}, {a}, {b}, {c};" for out, a, b, c in zip(made, *columns, strict=True)]
+    writer.lines += lines
+    return made
+
+
+def _shift(writer: Writer, instruction: Instruction) -> Words:
+    """Shifts: PTX counts in 32 bits whatever it shifts."""
+    value, amount = instruction.args
+    assert value.dtype is not None and instruction.dtype is not None
+    text = mnemonic(instruction.op, value.dtype)
+    made = writer.fresh(instruction.dtype, instruction.count)
+    values = stretched(writer, value, instruction.count)
+    amounts = stretched(writer, amount, instruction.count)
+    if amount.dtype is I64:
+        amounts = tuple([low_half(writer, word) for word in amounts])
+    writer.lines += [f"{text} {out}, {a}, {b};" for out, a, b in zip(made, values, amounts, strict=True)]
+    return made
+
+
+def low_half(writer: Writer, word: str) -> str:
+    """The lower 32 bits of a 64-bit word."""
+    if word[0] != "%":
+        return word
+    made = writer.register("r")
+    writer.lines.append(f"cvt.u32.u64 {made}, {word};")
+    return made
+
+
+def _equal(writer: Writer, instruction: Instruction) -> Words:
+    if instruction.args[0].dtype is not MASK:
+        return _map(writer, instruction)
+    made = writer.registers("p", instruction.count)
+    a, b = (stretched(writer, arg, instruction.count) for arg in instruction.args)
+    for out, one, other in zip(made, a, b, strict=True):
+        writer.lines += (f"xor.pred {out}, {one}, {other};", f"not.pred {out}, {out};")
+    return made
+
+
+_MAPPED = (
+    "neg abs add sub mul fma div sqrt rem high min max and or xor not lt le gt ge ne "
+    "exp2 log2 reciprocal rsqrt tanh"
+)
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(_MAPPED.split(), _map),
+    **dict.fromkeys("shl shr ushr".split(), _shift),
+    "eq": _equal,
+}

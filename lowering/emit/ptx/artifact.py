@@ -1,0 +1,48 @@
+"""What the emitter hands to whoever loads and launches the text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gizml_tile.dtypes import DType
+from gizml_tile.lowering.kernel_ir.instructions import Parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A value that a launch passes: 8 bytes (I64, or a tensor's address), or 4 for an F32 scalar."""
+
+    parameter: Parameter
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A descriptor of 128 bytes, 64-byte aligned, that the copy engine reads boxes of a tensor by.
+
+    ``box`` has the elements along each axis of tensor number ``tensor``, as in `Bulk`: a driver wants
+    the axes the other way round. ``swizzle`` is in bytes: 0, 32, 64 or 128.
+    """
+
+    tensor: int
+    box: tuple[int, ...]
+    swizzle: int
+
+
+@dataclass(frozen=True, slots=True)
+class PtxArtifact:
+    """PTX text and how to launch it.
+
+    A launch passes ``arguments`` and then ``maps``, each in order, to ``entry`` with ``threads`` threads
+    and ``workgroup_memory`` bytes of dynamic workgroup memory. ``resident`` workgroups are meant to
+    share a multiprocessor.
+    """
+
+    text: str
+    entry: str
+    arch: str
+    threads: int
+    workgroup_memory: int
+    arguments: tuple[Argument, ...]
+    maps: tuple[TensorMap, ...]
+    resident: int

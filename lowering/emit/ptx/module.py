@@ -1,0 +1,94 @@
+"""A kernel's text as a whole: header, parameters, body."""
+
+from __future__ import annotations
+
+import re
+
+from gizml_tile.dtypes import F32, I64
+from gizml_tile.lowering.emit.ptx import arithmetic, control, conversions, matrix, memory, packing
+from gizml_tile.lowering.emit.ptx.artifact import Argument, PtxArtifact
+from gizml_tile.lowering.emit.ptx.writer import Rule, Writer
+from gizml_tile.lowering.kernel_ir.instructions import Kernel, Parameter
+
+# The first version of PTX that has everything of the architecture that is used here; drivers take
+# versions up to their own, so it is no higher than it must be.
+_VERSIONS = {
+    "sm_75": "8.0",
+    "sm_80": "8.0",
+    "sm_86": "8.0",
+    "sm_89": "8.4",
+    "sm_90a": "8.4",
+    "sm_100a": "8.6",
+    "sm_120a": "8.7",
+}
+RULES: dict[str, Rule] = (
+    packing.RULES | arithmetic.RULES | conversions.RULES | memory.RULES | matrix.RULES | control.RULES
+)
+
+
+def emit(kernel: Kernel) -> PtxArtifact:
+    """The PTX of a kernel. Raises LookupError for an instruction that the target does not have."""
+    arch = kernel.target.arch
+    if arch not in _VERSIONS:
+        raise LookupError(f"PTX is not written for {kernel.target}; it is for {', '.join(_VERSIONS)}")
+    entry = _identifier(kernel.name)
+    writer = Writer(kernel, entry, RULES)
+    writer.block(kernel.body)
+    arguments = _arguments(kernel)
+    lines = [
+        f".version {_VERSIONS[arch]}",
+        f".target {arch}",
+        ".address_size 64",
+        *(f'.file {number} "{_quoted(name)}"' for name, number in writer.files.items()),
+    ]
+    if kernel.workgroup_memory:
+        # 1024 bytes are the longest swizzle pattern; the size is the launch's.
+        lines.append(f".extern .shared .align 1024 .b8 {writer.memory}[];")
+    declared = [
+        f"\t.param .{'b32' if each.dtype is F32 else 'b64'} {entry}_{number}"
+        for number, each in enumerate(arguments)
+    ] + [f"\t.param .align 64 .b8 {name}[128]" for name in writer.maps.values()]
+    lines += [
+        f".visible .entry {entry}(",
+        ",\n".join(declared),
+        ")",
+        f".reqntid {kernel.threads}",
+        f".minnctapersm {kernel.resident}",
+        "{",
+        *writer.declarations(),
+        *writer.head,
+        *writer.lines,
+        "ret;",
+        "}",
+        "",
+    ]
+    return PtxArtifact(
+        text="\n".join(lines),
+        entry=entry,
+        arch=arch,
+        threads=kernel.threads,
+        workgroup_memory=kernel.workgroup_memory,
+        arguments=arguments,
+        maps=tuple(writer.maps),
+        resident=kernel.resident,
+    )
+
+
+def _arguments(kernel: Kernel) -> tuple[Argument, ...]:
+    """The parameters with their types, which the instructions that read them say."""
+    dtypes = {
+        instruction.attr: instruction.dtype
+        for instruction in kernel.body.walk()
+        if isinstance(instruction.attr, Parameter) and instruction.dtype is not None
+    }
+    return tuple([Argument(each, dtypes.get(each, I64)) for each in kernel.parameters])
+
+
+def _identifier(name: str) -> str:
+    """A kernel's name as PTX takes it."""
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return plain if plain[:1].isalpha() else f"kernel_{plain}"
+
+
+def _quoted(name: str) -> str:
+    return name.replace("\\", "\\\\").replace('"', '\\"')
