@@ -172,7 +172,8 @@ def _facts(node: Node, known: _Known) -> AccessFacts:
     for place, size, extent in zip(places[first:], sizes[first:], view.block, strict=True):
         offset = combined("mul", [place, constant(extent)]) if view.mode == "at" else place
         inside.append(offset.low >= 0 and offset.high + extent <= size.low)
-        grain.append(math.gcd(offset.divisor, size.divisor, _MOST_GRAIN))
+        end = 0 if inside[-1] else size.divisor
+        grain.append(math.gcd(offset.divisor, end, _MOST_GRAIN))
     leading = all(
         place.low >= 0 and place.high < size.low
         for place, size in zip(places[:first], sizes[:first], strict=True)

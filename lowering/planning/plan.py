@@ -43,9 +43,9 @@ class AccessFacts:
     """What a launch knows about one ``read`` or ``put``.
 
     For each blocked axis of the view: ``inside`` tells that no block reaches past the tensor's end, and
-    ``grain`` is the largest power of two (at most 16) that divides both the tensor's size and every
-    offset of a block, in elements: so many neighbours are all inside or all outside. ``leading`` tells
-    that the coordinates of the axes before are inside.
+    ``grain`` is the largest power of two (at most 16) that divides every offset of a block and, where some
+    block is not inside, the tensor's size, in elements: so many neighbours are all inside or all outside.
+    ``leading`` tells that the coordinates of the axes before are inside.
     """
 
     inside: tuple[bool, ...]
@@ -198,3 +198,11 @@ class Plan:
     def threads(self) -> int:
         """Threads of a workgroup."""
         return self.warps * self.target.facts.lanes
+
+    def layout_name(self, node: Node) -> str:
+        """A tile's layout in a word or two: where it lives, or that it is made where it is used."""
+        if node in self.stages and node not in self.layouts:
+            return f"workgroup memory, {self.stages[node].tile.name}"
+        if node.shape == (1, 1):
+            return UNIFORM.name
+        return self.layouts[node].name if node in self.layouts else "free"

@@ -1,0 +1,136 @@
+"""How reads and puts go to memory: how many threads, which spread, and how wide a vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gizml_tile.errors import TileError
+from gizml_tile.layout import blocked, vector_width
+from gizml_tile.lowering.planning.plan import (
+    Access,
+    AccessFacts,
+    Candidate,
+    Choice,
+    Signature,
+    TileLayout,
+)
+from gizml_tile.lowering.planning.stages import fast_axis
+from gizml_tile.nodes import REDUCTIONS, Node, TileProgram, View
+from gizml_tile.target import Target
+
+_VECTOR_BYTES = 16
+# Measured on an H200: one vector a thread in workgroups of 256 threads copies fastest, and rows that are
+# reduced want 32 to 64 elements a thread.
+_ELEMENTWISE_WARPS, _MOST_WARPS = 8, 16
+_ROW_ELEMENTS = 32
+_MOST_ELEMENTS = 64
+
+
+def automatic_warps(program: TileProgram, target: Target) -> int:
+    """The warps of a workgroup for a program without products, by its largest tile."""
+    nodes = list(program.body.walk())
+    elements = max((node.shape[0] * node.shape[1] for node in nodes if node.is_tile), default=1)
+    lanes = target.facts.lanes
+    if any(node.op in REDUCTIONS for node in nodes):
+        warps, most = elements // (_ROW_ELEMENTS * lanes), _MOST_WARPS
+    else:
+        views = [node.attr for node in nodes if isinstance(node.attr, View)]
+        narrowest = min((program.tensors[view.tensor].dtype.bytes for view in views), default=4)
+        warps, most = elements // (_VECTOR_BYTES // narrowest * lanes), _ELEMENTWISE_WARPS
+        if elements > _MOST_ELEMENTS * most * lanes:
+            most = _MOST_WARPS
+    return max(1, min(warps, most, target.facts.workgroup_threads // lanes))
+
+
+def best_blocked(
+    shape: tuple[int, int], widths: Sequence[int], axis: int, target: Target, warps: int
+) -> TileLayout:
+    """The spread for tensors that are contiguous along an axis of the tile.
+
+    ``widths`` are their elements' bytes: of the narrowest one, a thread has 16 bytes of neighbours, as
+    long as that leaves something for every thread.
+    """
+    lanes = target.facts.lanes
+    share = max(shape[0] * shape[1] // (lanes * warps), 1)
+    vector = min(_VECTOR_BYTES // min(widths), share, shape[axis])
+    order = (1, 0) if axis == 1 else (0, 1)
+    return TileLayout(f"blocked {vector} wide", blocked(shape, order, vector, lanes, warps))
+
+
+def plan_access(
+    program: TileProgram,
+    node: Node,
+    layout: TileLayout,
+    signature: Signature,
+    facts: AccessFacts,
+    forced: str | None = None,
+) -> tuple[Access, Choice]:
+    """How a read or put moves its block, with the vectors that were looked at.
+
+    ``forced`` names the variant to take (``"vector 8 bytes"``, ``"element"``); a TileError tells where it
+    cannot serve.
+    """
+    view = node.attr
+    assert isinstance(view, View)
+    axis = fast_axis(signature, node)
+    outside = tuple(not each for each in facts.inside)
+    masked = (False, outside[0]) if len(outside) == 1 else (outside[0], outside[1])
+    candidates: list[Candidate] = []
+    for vector, branch, candidate in _variants(program, node, layout, signature, facts, axis):
+        candidates.append(candidate)
+        if forced == candidate.name and not candidate.accepted:
+            raise TileError(f"{node.op} cannot use {forced}: {candidate.reason}", node.place)
+        if forced == candidate.name or (forced is None and candidate.accepted):
+            fast = 1 if axis is None else axis
+            access = Access(layout, fast, vector, masked, not facts.leading, branch)
+            return access, Choice(tuple(candidates), candidate.name)
+    names = ", ".join(candidate.name for candidate in candidates)
+    raise TileError(f"{node.op} has no variant {forced!r}; it has {names}", node.place)
+
+
+def _variants(
+    program: TileProgram,
+    node: Node,
+    layout: TileLayout,
+    signature: Signature,
+    facts: AccessFacts,
+    axis: int | None,
+) -> Iterator[tuple[int, bool, Candidate]]:
+    """The vectors from the widest on: how many elements, whether with a branch, and whether it serves."""
+    view = node.attr
+    assert isinstance(view, View)
+    size = program.tensors[view.tensor].dtype.bytes
+    for vector in (_VECTOR_BYTES // size >> bit for bit in range(5)):
+        if vector <= 1:
+            break
+        name = f"vector {vector * size} bytes"
+        reason = _why_not(view, layout, signature, axis, vector, size)
+        grain = 0 if axis is None else facts.grain[axis - 2 + len(facts.grain)]
+        if reason is not None or grain >= vector:
+            yield vector, False, Candidate(name, reason is None, reason or "")
+        elif view.mode == "at":
+            # A block's offset is a multiple of its own size, so the tensor's size it is that does not fit.
+            reason = f"by whole blocks; the end, as the size is only known to be a multiple of {grain}, "
+            yield vector, True, Candidate(name, True, reason + "goes by elements")
+        else:
+            reason = f"offsets or the size are only known to be multiples of {grain}"
+            yield vector, False, Candidate(name, False, reason)
+    yield 1, False, Candidate("element", True, "")
+
+
+def _why_not(
+    view: View, layout: TileLayout, signature: Signature, axis: int | None, vector: int, size: int
+) -> str | None:
+    """What forbids a vector of so many elements, whatever the offsets; None where nothing does."""
+    if axis is None:
+        return "no axis of the block is contiguous in memory"
+    along = "columns" if axis == 1 else "rows"
+    if vector > view.shape[axis]:
+        return f"the block has only {view.shape[axis]} {along}"
+    run, _ = vector_width(layout.linear.without_replicas(), axis)
+    if vector > run:
+        return f"a thread has only {run} neighbouring {along} in the layout {layout.name}"
+    alignment = signature.alignments[view.tensor]
+    if alignment < vector * size:
+        return f"address and strides are only known to be multiples of {alignment} bytes"
+    return None
