@@ -41,6 +41,7 @@ from ..fast_call_code import (
 )
 from ..fast_call_code import FUNCTIONS as COMMON_FUNCTIONS
 from ..objects import layout_holds
+from ..tensors import TensorInfo
 from . import driver
 from . import fast_call_code as layout
 from .artifact import Artifact
@@ -161,7 +162,7 @@ def _seen(tensor: object, look: int) -> DLTensor | None:
         return None
 
 
-def _agrees(seen: DLTensor | None, info: Any) -> bool:
+def _agrees(seen: DLTensor | None, info: TensorInfo) -> bool:
     if seen is None or not seen.strides:
         return False
     rank = seen.ndim
@@ -254,7 +255,17 @@ def _tensor(call: Call, number: int, seen: DLTensor, count: int, append: Any) ->
         info.pointer & looked_at,
         count + number,
         number in call.written,
+        _may_be_negated(info),
     )
+
+
+def _may_be_negated(info: TensorInfo) -> bool:
+    """Whether a tensor's steps are those of a lazily negated view.
+
+    PyTorch makes such views of conjugated complex tensors alone, for their imaginary parts; those lie two
+    elements apart, so that every step is even.
+    """
+    return all(step % 2 == 0 for size, step in zip(info.shape, info.strides, strict=True) if size > 1)
 
 
 def _device(seen: DLTensor) -> int:

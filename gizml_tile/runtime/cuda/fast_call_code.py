@@ -3,9 +3,10 @@
 It takes PyTorch's tensors as DLPack's C functions give them, compares them with the record of an earlier
 call and launches the same kernel where only addresses and free numbers differ; else it gives None. Called
 with ``stream=`` and a handle it launches there, else on the stream that PyTorch uses now. The record
-starts as that of `gizml_tile.runtime.fast_call_code`, whose arrays are these tensors (list of 9): argument,
+starts as that of `gizml_tile.runtime.fast_call_code`, whose arrays are these tensors (list of 10): argument,
 type's address, dimensions, DLPack's element type, where sizes and then strides stand, which low bits of the
-address are looked at, what they are, word that takes the address, whether it is written. Its other words:
+address are looked at, what they are, word that takes the address, whether it is written, whether it may be a
+lazily negated view. Its other words:
 
 ==== ==============================================================================================
   17 the driver's function, 18: its context, 19: where 0 stands once the process is forked, 20: the
@@ -108,7 +109,7 @@ def _take_tensors(code: Writer, record: str, words: str) -> None:
     seen = code.value(f"alloca i64, i64 {_TENSOR_WORDS}, align 16")
     self = code.value("alloca ptr")
     device = code.word(record, DEVICE)
-    with code.each(record, ARRAYS, 9) as (_, item):
+    with code.each(record, ARRAYS, 10) as (_, item):
         tensor = argument(code, item)
         code.require_equal(code.load(tensor, TYPE_AT), code.word(item, 1))
         look = _called(code, record, "tensor")
@@ -129,10 +130,14 @@ def _take_tensors(code: Writer, record: str, words: str) -> None:
         low = code.value(f"and i64 {address}, {code.word(item, 5)}")
         code.require_equal(low, code.word(item, 6))
         code.line(f"store i64 {address}, ptr {code.at(words, code.word(item, 7), 'i64')}")
-        code.line(f"store ptr {tensor}, ptr {self}")
-        call = _called(code, record, "PyObject_VectorcallMethod")
-        name = code.word(record, IS_NEGATED, "ptr")
-        _require_false(code, record, code.value(f"call ptr {call}(ptr {name}, ptr {self}, i64 1, ptr null)"))
+        with code.when(code.value(f"icmp ne i64 {code.word(item, 9)}, 0")):
+            code.line(f"store ptr {tensor}, ptr {self}")
+            call, name = (
+                _called(code, record, "PyObject_VectorcallMethod"),
+                code.word(record, IS_NEGATED, "ptr"),
+            )
+            found = code.value(f"call ptr {call}(ptr {name}, ptr {self}, i64 1, ptr null)")
+            _require_false(code, record, found)
         with code.when(code.value(f"icmp ne i64 {code.word(item, 8)}, 0")):
             get, name = _called(code, record, "PyObject_GetAttr"), code.word(record, NEEDS_GRADIENT, "ptr")
             _require_false(code, record, code.value(f"call ptr {get}(ptr {tensor}, ptr {name})"))
