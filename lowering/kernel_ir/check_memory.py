@@ -1,0 +1,183 @@
+"""The rules of accesses to tensors and to workgroup memory."""
+
+from __future__ import annotations
+
+from gizml_tile.dtypes import I32, I64, MASK, U8, DType
+from gizml_tile.lowering.kernel_ir.check_values import Rule, expect, operands
+from gizml_tile.lowering.kernel_ir.instructions import (
+    GLOBAL,
+    WORKGROUP,
+    Access,
+    Bulk,
+    BulkWait,
+    Copy,
+    Instruction,
+    Kernel,
+    MatrixAccess,
+)
+
+# The widest access of one thread, in bytes.
+_WIDEST = 16
+
+Places = tuple[tuple[int, int], ...]
+
+
+def _places(i: Instruction, places: Places, offsets: Instruction) -> None:
+    assert offsets.dtype in (I32, I64), f"{i}: offsets {offsets}"
+    assert places, f"{i} accesses nothing"
+    for register, constant in places:
+        assert 0 <= register < offsets.count, f"{i}: register {register} of {offsets}"
+        assert type(constant) is int, f"{i}: constant {constant!r}"
+
+
+def _inside(
+    i: Instruction, places: Places, offsets: Instruction, kernel: Kernel, buffer: int, width: int
+) -> None:
+    """Accesses to a buffer at constant places stay in it."""
+    assert 0 <= buffer < len(kernel.buffers), f"{i}: buffer {buffer}"
+    if offsets.op != "constant":
+        return
+    numbers = offsets.attr if isinstance(offsets.attr, tuple) else (offsets.attr,)
+    elements = kernel.buffers[buffer].elements
+    for register, constant in places:
+        number = numbers[register]
+        assert isinstance(number, int)
+        first = number + constant
+        assert 0 <= first <= elements - width, f"{i}: element {first} of {kernel.buffers[buffer].name}"
+
+
+def _access(i: Instruction, offsets: Instruction, mask: tuple[Instruction, ...], kernel: Kernel) -> DType:
+    """The type of the memory, whose access is checked."""
+    access = i.attr
+    assert isinstance(access, Access), f"{i}: {access!r}"
+    assert access.space in (GLOBAL, WORKGROUP), f"{i}: space {access.space!r}"
+    assert access.cache in ("", "stream"), f"{i}: cache {access.cache!r}"
+    _places(i, access.places, offsets)
+    if access.space == WORKGROUP:
+        _inside(i, access.places, offsets, kernel, access.memory, access.width)
+        dtype = kernel.buffers[access.memory].dtype
+    else:
+        assert 0 <= access.memory < len(kernel.tensors), f"{i}: tensor {access.memory}"
+        dtype = kernel.tensors[access.memory].dtype
+        dtype = U8 if dtype is MASK else dtype
+    width = access.width
+    assert width > 0 and width & (width - 1) == 0 and width * dtype.bytes <= _WIDEST, f"{i}: width {width}"
+    for each in mask:
+        assert each.dtype is MASK and each.count in (1, len(access.places)), f"{i}: mask {each}"
+    return dtype
+
+
+def _load(i: Instruction, kernel: Kernel) -> None:
+    operands(i, 1, 2)
+    dtype = _access(i, i.args[0], i.args[1:], kernel)
+    assert isinstance(i.attr, Access)
+    expect(i, dtype, i.attr.width * len(i.attr.places))
+
+
+def _store(i: Instruction, kernel: Kernel) -> None:
+    operands(i, 2, 3)
+    value, offsets, *mask = i.args
+    dtype = _access(i, offsets, tuple(mask), kernel)
+    assert isinstance(i.attr, Access)
+    count = i.attr.width * len(i.attr.places)
+    assert value.dtype is dtype and value.count in (1, count), f"{i}: {value} for {dtype} x {count}"
+    expect(i, None)
+
+
+def _matrices(i: Instruction, offsets: Instruction, kernel: Kernel, ability: str) -> tuple[DType, int]:
+    access = i.attr
+    assert isinstance(access, MatrixAccess), f"{i}: {access!r}"
+    assert kernel.target.can(ability), f"{kernel.target} has no {i.op}"
+    assert access.matrices in (1, 2, 4), f"{i}: {access.matrices} matrices"
+    _places(i, access.places, offsets)
+    dtype = kernel.buffers[access.memory].dtype
+    plain = i.op == "matrix_load" and not access.transposed and dtype.bits in (8, 32)
+    assert dtype.bits == 16 or plain, f"{i} of {dtype}"
+    _inside(i, access.places, offsets, kernel, access.memory, 16 // dtype.bytes)
+    return dtype, 4 // dtype.bytes * access.matrices * len(access.places)
+
+
+def _matrix_load(i: Instruction, kernel: Kernel) -> None:
+    operands(i, 1)
+    dtype, count = _matrices(i, i.args[0], kernel, "matrix_load")
+    expect(i, dtype, count)
+
+
+def _matrix_store(i: Instruction, kernel: Kernel) -> None:
+    operands(i, 2)
+    value, offsets = i.args
+    dtype, count = _matrices(i, offsets, kernel, "matrix_store")
+    assert (value.dtype, value.count) == (dtype, count), f"{i}: {value} for {dtype} x {count}"
+    expect(i, None)
+
+
+def _copy(i: Instruction, kernel: Kernel) -> None:
+    operands(i, 2, 3)
+    to, source, *masks = i.args
+    copy = i.attr
+    assert isinstance(copy, Copy), f"{i}: {copy!r}"
+    assert kernel.target.can("copy"), f"{kernel.target} has no {i.op}"
+    assert 0 <= copy.tensor < len(kernel.tensors), f"{i}: tensor {copy.tensor}"
+    _places(i, copy.to_places, to)
+    _places(i, copy.from_places, source)
+    _inside(i, copy.to_places, to, kernel, copy.buffer, copy.width)
+    assert len(copy.to_places) == len(copy.from_places), f"{i}: {copy}"
+    of, into = kernel.tensors[copy.tensor].dtype, kernel.buffers[copy.buffer].dtype
+    assert of.bits == into.bits, f"{i}: {of} to {into}"
+    assert copy.width * of.bytes in (4, 8, 16), f"{i}: width {copy.width}"
+    for each in masks:
+        assert each.dtype is MASK and each.count in (1, len(copy.to_places)), f"{i}: mask {each}"
+    expect(i, None)
+
+
+def bulk(i: Instruction, coordinates: tuple[Instruction, ...], offset: Instruction, kernel: Kernel) -> None:
+    """A box between a tensor and a buffer by the copy engine."""
+    attr = i.attr
+    assert isinstance(attr, Bulk), f"{i}: {attr!r}"
+    assert kernel.target.can("bulk"), f"{kernel.target} has no {i.op}"
+    assert 0 <= attr.tensor < len(kernel.tensors), f"{i}: tensor {attr.tensor}"
+    assert 0 <= attr.buffer < len(kernel.buffers), f"{i}: buffer {attr.buffer}"
+    rank = kernel.tensors[attr.tensor].rank
+    assert len(attr.box) == len(coordinates) == rank, f"{i}: {len(coordinates)} coordinates for rank {rank}"
+    assert all(1 <= size <= 256 for size in attr.box), f"{i}: box {attr.box}"
+    assert attr.swizzle in (0, 32, 64, 128), f"{i}: swizzle {attr.swizzle}"
+    for each in (offset, *coordinates):
+        assert each.dtype in (I32, I64) and each.count == 1, f"{i}: coordinate {each}"
+    expect(i, None)
+
+
+def _bulk_load(i: Instruction, kernel: Kernel) -> None:
+    assert len(i.args) >= 3, f"{i} has {len(i.args)} operands"
+    to, *coordinates, signal = i.args
+    bulk(i, tuple(coordinates), to, kernel)
+    assert signal.dtype is I32 and signal.count == 1, f"{i}: signal {signal}"
+
+
+def _bulk_store(i: Instruction, kernel: Kernel) -> None:
+    assert len(i.args) >= 2, f"{i} has {len(i.args)} operands"
+    bulk(i, i.args[1:], i.args[0], kernel)
+
+
+def _groups(i: Instruction, kernel: Kernel) -> None:
+    operands(i, 0)
+    expect(i, None)
+    assert type(i.attr) is int and i.attr >= 0, f"{i}: {i.attr!r} groups"
+
+
+def _bulk_wait(i: Instruction, kernel: Kernel) -> None:
+    operands(i, 0)
+    expect(i, None)
+    assert isinstance(i.attr, BulkWait) and i.attr.groups >= 0, f"{i}: {i.attr!r}"
+
+
+RULES: dict[str, Rule] = {
+    "load": _load,
+    "store": _store,
+    "matrix_load": _matrix_load,
+    "matrix_store": _matrix_store,
+    "copy": _copy,
+    "copy_wait": _groups,
+    "bulk_load": _bulk_load,
+    "bulk_store": _bulk_store,
+    "bulk_wait": _bulk_wait,
+}
