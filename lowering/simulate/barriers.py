@@ -1,0 +1,80 @@
+"""Barriers of a workgroup, and of some of its warps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gizml_tile.lowering.kernel_ir.instructions import Barrier, Instruction
+from gizml_tile.lowering.simulate.numbers import Array
+from gizml_tile.lowering.simulate.threads import Meeting, Threads, Waiting
+
+
+def barrier(threads: Threads, at: Instruction) -> Iterator[Waiting]:
+    """Wait until as many threads as the barrier wants have come."""
+    wanted = at.attr
+    assert isinstance(wanted, Barrier)
+    batch = threads.batch
+    clocks = batch.clocks
+    warps = threads.active_warps()
+    arrived = _arrivals(threads, at)
+    here = np.flatnonzero(arrived)
+    if threads.outer is None and wanted.threads == threads.each:
+        # All threads run the same code, so nobody comes later.
+        if (arrived[here] < threads.each).any():
+            return
+        if batch.checks:
+            clocks.meet(here, np.arange(threads.warps))
+        return
+    meeting = batch.barriers.get(wanted.number)
+    if meeting is None:
+        meeting = batch.barriers[wanted.number] = Meeting(threads.workgroups, clocks.parts)
+    for workgroup in here:
+        own = np.flatnonzero(warps[workgroup]) + threads.first_warp
+        clock = clocks.release(np.array([workgroup]), own)
+        meeting.gathered[workgroup] = np.maximum(meeting.gathered[workgroup], clock[0])
+    clocks.advance()
+    target = meeting.met + 1
+    meeting.arrived += arrived
+    too_many = meeting.arrived > wanted.threads
+    if too_many.any():
+        text = f"{int(meeting.arrived.max())} threads come to barrier {wanted.number} of {wanted.threads}"
+        batch.log.add("divergent barrier", at, text, int(too_many.sum()))
+    done = (meeting.arrived >= wanted.threads) & (arrived > 0)
+    meeting.released[done] = meeting.gathered[done]
+    meeting.gathered[done] = 0
+    meeting.met[done] += 1
+    meeting.arrived[done] = 0
+    batch.progress += 1
+    if wanted.arrive:
+        return
+    while not (meeting.met[here] >= target[here]).all():
+        yield Waiting(threads, at, f"waits at barrier {wanted.number} of {wanted.threads} threads")
+    batch.progress += 1
+    for workgroup in here:
+        own = np.flatnonzero(warps[workgroup]) + threads.first_warp
+        clocks.acquire(np.array([workgroup]), own, meeting.released[[workgroup]])
+
+
+def _arrivals(threads: Threads, at: Instruction) -> Array:
+    """How many threads of each workgroup come; reports workgroups of which only some do."""
+    if threads.active is None:
+        return np.full(threads.workgroups, threads.each)
+    active = threads.active.reshape(threads.workgroups, threads.each)
+    arrived: Array = active.sum(axis=1)
+    by_warp = threads.active.reshape(-1, min(threads.batch.lanes, threads.each))
+    whole = isinstance(at.attr, Barrier) and at.attr.threads >= threads.each
+    partial = (arrived > 0) & (arrived < threads.each) if whole else np.zeros(threads.workgroups, np.bool_)
+    broken = by_warp.any(axis=1) & ~by_warp.all(axis=1)
+    partial |= broken.reshape(threads.workgroups, -1).any(axis=1)
+    if partial.any():
+        workgroup = int(np.flatnonzero(partial)[0])
+        missing = workgroup * threads.each + int(np.flatnonzero(~active[workgroup])[0])
+        text = f"{threads.name(missing)} does not come, {int(arrived[workgroup])} others do"
+        threads.batch.log.add("divergent barrier", at, text, int(partial.sum()))
+    return arrived
+
+
+def warp_barrier(threads: Threads, at: Instruction) -> None:
+    threads.meet_in_warps(at)

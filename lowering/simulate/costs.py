@@ -1,0 +1,82 @@
+"""Bank conflicts and uncoalesced accesses, counted for each warp."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gizml_tile.lowering.kernel_ir.instructions import Instruction
+from gizml_tile.lowering.simulate.numbers import Array
+from gizml_tile.lowering.simulate.threads import Threads
+
+_SECTOR = 32  # bytes
+_BANK = 4  # bytes
+
+
+def _by_warp(threads: Threads, value: Array) -> Array:
+    """[accesses, threads] as [accesses and warps, lanes]."""
+    return value.reshape(-1, min(threads.batch.lanes, threads.each))
+
+
+def wavefronts(threads: Threads, at: Instruction, address: Array, bytes: int, mask: Array | None) -> None:
+    """Count the wavefronts of accesses to workgroup memory and the phases they need at least.
+
+    Lanes take turns so that a phase moves one row of all banks: with 16 bytes eight lanes at a time.
+    Words of a bank that differ follow one another.
+    """
+    row = threads.batch.kernel.target.facts.banks * _BANK
+    unit = max(bytes, _BANK)
+    banks = row // unit
+    lanes = min(threads.batch.lanes, threads.each)
+    units = (_by_warp(threads, address) // unit).reshape(-1, min(banks, lanes))
+    if mask is None:
+        phases = len(units)
+        active = None
+    else:
+        active = _by_warp(threads, mask).reshape(units.shape)
+        some = active.any(axis=1)
+        units, active = units[some], active[some]
+        phases = len(units)
+        if not phases:
+            return
+        # Idle lanes repeat what an active one of their phase asks for, which costs nothing.
+        first = active.argmax(axis=1)
+        units = np.where(active, units, units[np.arange(phases), first][:, None])
+    rows = np.arange(phases)[:, None] * banks
+    slots = rows + units % banks
+    holder = np.empty(phases * banks, units.dtype)
+    holder[slots] = units
+    conflict = (holder[slots] != units).any(axis=1)
+    extra = 0
+    if conflict.any():
+        extra = int((_most_in_a_bank(units[conflict], banks) - 1).sum())
+    threads.batch.log.cost("bank conflict", at, phases + extra, phases)
+
+
+def _most_in_a_bank(units: Array, banks: int) -> Array:
+    """For each row of units the most different ones in a bank."""
+    ordered = np.sort(units, axis=1)
+    fresh = np.ones(units.shape, np.bool_)
+    fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    slots = np.arange(len(units))[:, None] * banks + ordered % banks
+    counted = np.bincount(slots[fresh], minlength=len(units) * banks)
+    return np.asarray(counted.reshape(len(units), banks).max(axis=1))
+
+
+def sectors(threads: Threads, at: Instruction, address: Array, bytes: int, mask: Array | None) -> None:
+    """Count the sectors that accesses to global memory touch and the fewest that could hold their bytes."""
+    first = _by_warp(threads, address // _SECTOR)
+    active = None if mask is None else _by_warp(threads, mask)
+    if active is not None:
+        some = active.any(axis=1)
+        if not some.any():
+            return
+        first, active = first[some], active[some]
+        chosen = active.argmax(axis=1)
+        first = np.where(active, first, first[np.arange(len(first)), chosen][:, None])
+    steps = np.diff(first, axis=1)
+    if active is not None or (steps < 0).any():
+        steps = np.diff(np.sort(first, axis=1), axis=1)
+    touched = 1 + (steps != 0).sum(axis=1)
+    asking = first.shape[1] if active is None else active.sum(axis=1)
+    least = np.minimum(-(-asking * bytes // _SECTOR), touched)
+    threads.batch.log.cost("uncoalesced", at, int(touched.sum()), int(least.sum()))

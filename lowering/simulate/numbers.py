@@ -1,0 +1,284 @@
+"""The kernel IR's arithmetic on NumPy arrays, bit by bit as a device does it.
+
+Registers of F32, F16, integers and masks are arrays of NumPy's own types; BF16 and FP8 are their bits
+as unsigned integers, since NumPy moves those much faster than the types of ml_dtypes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, DType, integer_range
+from gizml_tile.dtypes import to_numpy as storage
+
+Array = NDArray[Any]
+
+HELD: dict[DType, np.dtype[Any]] = {
+    F32: np.dtype(np.float32),
+    F16: np.dtype(np.float16),
+    BF16: np.dtype(np.uint16),
+    FP8: np.dtype(np.uint8),
+    I8: np.dtype(np.int8),
+    U8: np.dtype(np.uint8),
+    I16: np.dtype(np.int16),
+    I32: np.dtype(np.int32),
+    I64: np.dtype(np.int64),
+    MASK: np.dtype(np.bool_),
+}
+_CHUNK = 1 << 15  # elements whose float64 intermediates stay in a core's cache
+
+
+def constant(value: Any, dtype: DType) -> Array:
+    """A number, or some, as registers: [count, 1]."""
+    numbers = list(value) if isinstance(value, tuple) else [value]
+    if dtype.is_float:
+        return convert(np.array(numbers, np.float32), F32, dtype).reshape(-1, 1)
+    if dtype is MASK:
+        return np.array(numbers, np.bool_).reshape(-1, 1)
+    wide = np.array([int(number) & (1 << 64) - 1 for number in numbers], np.uint64)
+    return wide.astype(HELD[dtype]).reshape(-1, 1)
+
+
+# Conversions
+
+
+def to_float32(value: Array, dtype: DType) -> Array:
+    """The values of float registers, exactly."""
+    if dtype is F32:
+        return value
+    if dtype is BF16:
+        return (value.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    if dtype is FP8:
+        return _float8_values()[value]
+    return value.astype(np.float32)
+
+
+@cache
+def _float8_values() -> Array:
+    return np.arange(256, dtype=np.uint8).view(storage(FP8)).astype(np.float32)
+
+
+def from_float32(value: Array, dtype: DType) -> Array:
+    """Rounds to nearest even; FP8 saturates."""
+    if dtype is F32:
+        return value
+    if dtype is F16:
+        return value.astype(np.float16)
+    if dtype is FP8:
+        return np.clip(value, np.float32(-448), np.float32(448)).astype(storage(FP8)).view(np.uint8)
+    bits = np.ascontiguousarray(value).view(np.uint32)
+    rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(16)
+    nan = np.isnan(value)
+    if nan.any():
+        rounded = np.where(nan, (bits >> np.uint32(16)) | np.uint32(0x40), rounded)
+    return rounded.astype(np.uint16)
+
+
+def convert(value: Array, source: DType, to: DType) -> Array:
+    """The IR's ``convert``: float to integer truncates and saturates, NaN gives 0, integers wrap."""
+    if source is to:
+        return value
+    if to is MASK:
+        return np.asarray(value != 0) if source not in (BF16, FP8) else to_float32(value, source) != 0
+    if source.is_float and to.is_float:
+        return from_float32(to_float32(value, source), to)
+    if to.is_float:
+        if to is F32:
+            return value.astype(np.float32)
+        return from_float32(_odd_float32(_odd_float64(value)), to)
+    if source.is_float:
+        return _to_integer(to_float32(value, source), to)
+    return value.astype(HELD[to])
+
+
+def _to_integer(value: Array, to: DType) -> Array:
+    low, high = integer_range(to)
+    wide = np.trunc(value.astype(np.float64))
+    result = np.where(wide >= -(2.0**63), wide, 0).astype(np.int64) if to is not I64 else _to_int64(wide)
+    if to is not I64:
+        result = np.clip(np.nan_to_num(wide, nan=0.0), low, high).astype(np.int64)
+    return result.astype(HELD[to])
+
+
+def _to_int64(wide: Array) -> Array:
+    fits = (wide >= -(2.0**63)) & (wide < 2.0**63)
+    ends = np.where(wide >= 2.0**63, np.int64(2**63 - 1), np.where(wide < 0, np.int64(-(2**63)), np.int64(0)))
+    return np.where(fits, np.where(fits, wide, 0.0).astype(np.int64), ends)
+
+
+def _odd_float64(value: Array) -> Array:
+    """Integers as float64; where bits are lost the last one is set, so that rounding again is exact."""
+    if value.dtype != np.int64:
+        return value.astype(np.float64)
+    nearest = value.astype(np.float64)
+    fits = np.abs(nearest) < 2.0**63
+    error = np.where(fits, value - np.where(fits, nearest, 0.0).astype(np.int64), 0).astype(np.float64)
+    return _odd(nearest, error)
+
+
+def _odd_float32(value: Array) -> Array:
+    nearest = value.astype(np.float32)
+    error = value - nearest
+    bits = nearest.view(np.int32)
+    away = (error > 0) == (nearest > 0)
+    moved = bits + np.where(away, 1, -1).astype(np.int32)
+    return np.where((error != 0) & (bits & 1 == 0), moved, bits).view(np.float32)
+
+
+def _odd(total: Array, error: Array) -> Array:
+    """``total + error`` as a float64 whose last bit is set where bits are lost (round to odd)."""
+    bits = total.view(np.int64)
+    away = (error > 0) == (total > 0)
+    moved = bits + np.where(away, np.int64(1), np.int64(-1))
+    inexact = (error > 0) | (error < 0)  # false for NaN
+    return np.where(inexact & (bits & 1 == 0), moved, bits).view(np.float64)
+
+
+# Fused multiply-add
+
+
+def fma(a: Array, b: Array, c: Array) -> Array:
+    """``a * b + c`` of float32 with one rounding."""
+    shape = np.broadcast_shapes(a.shape, b.shape, c.shape)
+    if len(shape) != 2 or shape[0] * shape[1] <= _CHUNK:
+        return _fma(a, b, c)
+    result = np.empty(shape, np.float32)
+    step = max(1, _CHUNK // shape[1])
+    for first in range(0, shape[0], step):
+        rows = slice(first, first + step)
+        result[rows] = _fma(*(each if each.shape[0] == 1 else each[rows] for each in (a, b, c)))
+    return result
+
+
+_LOST = np.int64((1 << 29) - 1)  # the bits of a float64 that a float32 has no room for
+_HALF = np.int64(1 << 28)
+
+
+def _fma(a: Array, b: Array, c: Array) -> Array:
+    # The product of two float32 is exact in float64. Their sum with c is rounded there and again to
+    # float32, which differs from one rounding only where the first lands on a tie of the second:
+    # half way between two floats, or anywhere among subnormals, whose ties lie elsewhere.
+    product = a.astype(np.float64) * b
+    total = product + c
+    result: Array = total.astype(np.float32)
+    doubtful = (total.view(np.int64) & _LOST) == _HALF
+    small = np.abs(result) < np.float32(2.0**-125)
+    if small.any():
+        doubtful |= small & (total != 0)
+    if doubtful.any():
+        addend = np.broadcast_to(c, total.shape)[doubtful].astype(np.float64)
+        result[doubtful] = _odd(total[doubtful], _lost(product[doubtful], addend)).astype(np.float32)
+    return result
+
+
+def _lost(a: Array, b: Array) -> Array:
+    """What ``a + b`` loses to rounding in float64: Knuth's two-sum."""
+    total = a + b
+    second = total - a
+    return np.asarray((a - (total - second)) + (b - second))
+
+
+# Operations, register by register
+
+
+def _minimum(a: Array, b: Array) -> Array:
+    return _extreme(np.fmin, np.bitwise_or, np.minimum, a, b)
+
+
+def _maximum(a: Array, b: Array) -> Array:
+    return _extreme(np.fmax, np.bitwise_and, np.maximum, a, b)
+
+
+def _extreme(of_floats: Any, of_equal: Any, of_integers: Any, a: Array, b: Array) -> Array:
+    if a.dtype.kind != "f":
+        return np.asarray(of_integers(a, b))
+    result: Array = of_floats(a, b)
+    zero = (a == b) & (a == 0)
+    if zero.any():  # -0 lies below +0, so a minimum of zeros has any sign, a maximum the common one
+        bits = np.dtype(f"u{a.dtype.itemsize}")
+        result = np.where(zero, of_equal(a.view(bits), b.view(bits)).view(a.dtype), result)
+    return result
+
+
+def _divide(a: Array, b: Array) -> Array:
+    if a.dtype.kind == "f":
+        return np.asarray(a / b)
+    return np.asarray((a - np.fmod(a, b)) // b)
+
+
+def _shift_right_zeros(a: Array, count: Array) -> Array:
+    unsigned = np.dtype(f"u{a.dtype.itemsize}")
+    return np.right_shift(a.view(unsigned), count.astype(unsigned)).view(a.dtype)
+
+
+def _high(a: Array, b: Array) -> Array:
+    product = a.view(np.uint32).astype(np.uint64) * b.view(np.uint32)
+    return (product >> np.uint64(32)).astype(np.uint32).view(np.int32)
+
+
+def _rounded(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A function evaluated in float64 and rounded once."""
+
+    def evaluate(a: Array) -> Array:
+        return np.asarray(function(a.astype(np.float64))).astype(np.float32)
+
+    return evaluate
+
+
+OPERATIONS: dict[str, Callable[..., Array]] = {
+    "neg": np.negative,
+    "abs": np.abs,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "fma": fma,
+    "div": _divide,
+    "sqrt": np.sqrt,
+    "min": _minimum,
+    "max": _maximum,
+    "rem": np.fmod,
+    "high": _high,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "shl": lambda a, count: np.left_shift(a, count.astype(a.dtype)),
+    "shr": lambda a, count: np.right_shift(a, count.astype(a.dtype)),
+    "ushr": _shift_right_zeros,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "exp2": _rounded(np.exp2),
+    "log2": _rounded(np.log2),
+    "reciprocal": _rounded(np.reciprocal),
+    "rsqrt": _rounded(lambda a: 1.0 / np.sqrt(a)),
+    "tanh": _rounded(np.tanh),
+}
+
+
+def evaluate(op: str, args: list[Array], dtypes: list[DType], result: DType) -> Array:
+    """An elementwise operation; float types narrower than F32 go through F32 and are rounded once."""
+    if op == "select":
+        return np.where(*args)
+    narrow = any(dtype.is_float and dtype is not F32 for dtype in dtypes)
+    if narrow:
+        if op == "fma":
+            raise NotImplementedError(f"fma of {dtypes[0]}: the kernel IR has it for F32 and integers")
+        args = [to_float32(arg, dtype) for arg, dtype in zip(args, dtypes, strict=True)]
+    if op == "fma" and not dtypes[0].is_float:
+        return np.asarray(args[0] * args[1] + args[2])
+    value = OPERATIONS[op](*args)
+    return from_float32(value, result) if narrow and result is not MASK else value
+
+
+def bitcast(value: Array, to: DType) -> Array:
+    """The same bits as registers of another type of the same size."""
+    return np.ascontiguousarray(value).view(HELD[to])

@@ -1,0 +1,224 @@
+"""Workgroup memory with a shadow: who wrote and read each granule last, and whether that is over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gizml_tile.lowering.kernel_ir.instructions import (
+    WORKGROUP,
+    Access,
+    Buffer,
+    Copy,
+    Instruction,
+    Kernel,
+    MatrixAccess,
+)
+from gizml_tile.lowering.simulate.clocks import ENGINE, NEVER, Clocks
+from gizml_tile.lowering.simulate.findings import Log
+from gizml_tile.lowering.simulate.numbers import HELD, Array
+
+if TYPE_CHECKING:
+    from gizml_tile.lowering.simulate.threads import Threads
+
+# A writer is one number: its time, the number of the instruction, and the agent.
+_TIME, _INSTRUCTION = 32, 12
+_MANY = 127  # instead of a lane: several lanes of a warp
+_READING = (1 << 31) - 1  # a reader that is still in flight
+
+
+class WorkgroupMemory:
+    """The bytes of a batch of workgroups and, with ``checks``, their shadow.
+
+    A granule is the largest power of two of bytes that no access of the kernel splits. A key numbers the
+    granules of all workgroups of the batch.
+    """
+
+    def __init__(self, kernel: Kernel, workgroups: int, clocks: Clocks, log: Log, checks: bool) -> None:
+        self.kernel = kernel
+        self.clocks = clocks
+        self.log = log
+        self.checks = checks
+        end = max((buffer.offset + buffer.bytes for buffer in kernel.buffers), default=0)
+        self.bytes = (end + 15) // 16 * 16
+        # Every bit set is a NaN of each float type.
+        self.data = np.full(workgroups * self.bytes, 0xFF, np.uint8)
+        self.granule = _granule(kernel)
+        self.granules = self.bytes // self.granule
+        self.instructions: list[Instruction] = []
+        self._numbers: dict[Instruction, int] = {}
+        if checks:
+            size = workgroups * self.granules
+            self.writer = np.full(size, -1, np.int64)
+            self.last_read = np.full(size, -1, np.int64)
+            self.readers = np.full((size, clocks.parts), -1, np.int32)
+            self.fenced: Array | None = None
+            if any(each.op == "fence_async" or each.op in _ASYNCHRONOUS for each in kernel.body.walk()):
+                self.fenced = np.full(size, -1, np.int64)
+            self.unfenced: list[tuple[Array, Array]] = []
+
+    def view(self, buffer: Buffer) -> Array:
+        """All bytes as elements of the buffer's type."""
+        return self.data.view(HELD[buffer.dtype])
+
+    def number(self, at: Instruction) -> int:
+        """A number by which shadows remember an instruction."""
+        known = self._numbers.get(at)
+        if known is None:
+            known = self._numbers[at] = len(self.instructions)
+            self.instructions.append(at)
+        return known
+
+    def keys(self, threads: Threads, first: Array, who: Array, bytes: int) -> tuple[Array, Array]:
+        """The granules of accesses of ``bytes`` from byte addresses on, by threads; and whose each is."""
+        start = threads.workgroup[who] * self.granules + first // self.granule
+        count = bytes // self.granule
+        if count <= 1:
+            return start, who
+        keys = start + np.arange(count)[:, None]
+        return keys.reshape(-1), np.broadcast_to(who, keys.shape).reshape(-1)
+
+    # Reads
+
+    def read(self, threads: Threads, at: Instruction, keys: Array, who: Array) -> None:
+        """Check and remember reads of threads ``who`` (numbers in the batch), one for each key."""
+        self.check_after_writes(threads, at, keys, who, "reads")
+        clocks = self.clocks
+        slots = keys * clocks.parts + threads.warp[who]
+        mine = (clocks.now << 7 | threads.lane[who]).astype(np.int32)
+        flat = self.readers.reshape(-1)
+        before = flat[slots]
+        flat[slots] = mine
+        several = flat[slots] != mine
+        unordered = (before >= threads.own_floor() << 7) & ((before ^ mine) & 127 != 0)
+        if unordered.any():
+            chosen = np.flatnonzero(unordered)
+            warp = threads.warp[who[chosen]]
+            known = clocks.known[threads.workgroup[who[chosen]], warp, warp]
+            several[chosen[before[chosen] >> 7 >= known]] = True
+        if several.any():
+            flat[slots[several]] = clocks.now << 7 | _MANY
+        self.last_read[keys] = clocks.now << _TIME | self.number(at) << _INSTRUCTION
+
+    def check_after_writes(
+        self, threads: Threads, at: Instruction, keys: Array, who: Array, verb: str
+    ) -> Array:
+        """Report what is unwritten, in flight or unordered; gives the writers found."""
+        writers = self.writer[keys]
+        if verb == "reads" and (unwritten := writers < 0).any():
+            self.log.add(
+                "unwritten", at, self._text(threads, keys, who, unwritten, verb), int(unwritten.sum())
+            )
+        recent = writers >= self.clocks.floor << _TIME
+        if recent.any():
+            chosen = np.flatnonzero(recent)
+            self._check_writers(threads, at, keys[chosen], who[chosen], verb)
+        return writers
+
+    def _check_writers(self, threads: Threads, at: Instruction, keys: Array, who: Array, verb: str) -> None:
+        writers = self.writer[keys]
+        times = writers >> _TIME
+        agents = writers & (1 << _INSTRUCTION) - 1
+        over = self.clocks.over(threads.workgroup[who], threads.warp[who], self.clocks.part_of[agents], times)
+        flying = times == NEVER
+        bad = ~(over | ((agents == threads.thread[who]) & ~flying))
+        if not bad.any():
+            return
+        late = flying | (agents >= ENGINE)
+        for kind, of_kind in (("in flight", bad & late), ("race", bad & ~late)):
+            if of_kind.any():
+                first = int(np.flatnonzero(of_kind)[0])
+                other = self.instructions[int(writers[first]) >> _INSTRUCTION & (1 << 20) - 1]
+                agent = int(agents[first])
+                by = f" by thread {agent}" if agent < ENGINE else ""
+                text = self._text(threads, keys, who, of_kind, verb)
+                text += f", which the {other.op} at {_line(other)} writes{by}, not ordered before"
+                self.log.add(kind, at, text, int(of_kind.sum()))
+
+    # Writes
+
+    def write(self, threads: Threads, at: Instruction, keys: Array, who: Array) -> Array:
+        """Check and remember writes; gives where another thread wrote too, in the same instruction."""
+        self.check_before_write(threads, at, keys, who)
+        codes = self.codes(at, threads.thread[who])
+        self.writer[keys] = codes
+        if self.fenced is not None:
+            self.fenced[keys] = NEVER
+            self.unfenced.append((keys, codes))
+        return np.asarray(self.writer[keys] != codes)
+
+    def codes(self, at: Instruction, agents: Array, time: int | None = None) -> Array:
+        """Writers as numbers."""
+        time = self.clocks.now if time is None else time
+        return (time << _TIME | self.number(at) << _INSTRUCTION) + agents.astype(np.int64)
+
+    def check_before_write(self, threads: Threads, at: Instruction, keys: Array, who: Array) -> None:
+        """Report writes over what another thread wrote or reads, not ordered before."""
+        self.check_after_writes(threads, at, keys, who, "writes")
+        recent = self.last_read[keys] >= self.clocks.floor << _TIME
+        if recent.any():
+            chosen = np.flatnonzero(recent)
+            self._check_readers(threads, at, keys[chosen], who[chosen])
+
+    def _check_readers(self, threads: Threads, at: Instruction, keys: Array, who: Array) -> None:
+        readers = self.readers[keys]
+        warp = threads.warp[who]
+        over = self.clocks.known[threads.workgroup[who], warp] > readers >> 7
+        rows = np.arange(len(who))
+        own = readers[rows, warp]
+        over[rows, warp] |= (own & 127) == threads.lane[who]
+        over |= readers < 0
+        bad = ~over.all(axis=1)
+        if not bad.any():
+            return
+        late = (~over)[:, self.clocks.warps :].any(axis=1)
+        for kind, of_kind in (("in flight", bad & late), ("race", bad & ~late)):
+            if of_kind.any():
+                first = int(np.flatnonzero(of_kind)[0])
+                other = self.instructions[int(self.last_read[keys[first]]) >> _INSTRUCTION & (1 << 20) - 1]
+                text = self._text(threads, keys, who, of_kind, "writes")
+                text += f", which the {other.op} at {_line(other)} reads, not ordered before"
+                self.log.add(kind, at, text, int(of_kind.sum()))
+
+    def same_granule(self, threads: Threads, at: Instruction, keys: Array, who: Array, where: Array) -> None:
+        """Report writes of several threads of one instruction to the same place."""
+        text = self._text(threads, keys, who, where, "writes") + ", as another thread does, with other bits"
+        self.log.add("race", at, text, int(where.sum()))
+
+    def _text(self, threads: Threads, keys: Array, who: Array, where: Array, verb: str) -> str:
+        first = int(np.flatnonzero(where)[0])
+        byte = int(keys[first]) % self.granules * self.granule
+        return f"{threads.name(int(who[first]))} {verb} {self.place(byte)}"
+
+    def place(self, byte: int) -> str:
+        """A byte of workgroup memory by the names of the buffers that have it."""
+        names = [
+            f"{buffer.name}[{(byte - buffer.offset) // buffer.dtype.bytes}]"
+            for buffer in self.kernel.buffers
+            if buffer.offset <= byte < buffer.offset + buffer.bytes
+        ]
+        return " = ".join(names) or f"byte {byte} of workgroup memory"
+
+
+_ASYNCHRONOUS = frozenset("bulk_store group_mma".split())
+
+
+def _line(at: Instruction) -> str:
+    return f"line {at.place.line}" if at.place else "an unknown line"
+
+
+def _granule(kernel: Kernel) -> int:
+    """The largest power of two of bytes, 16 at most, that no access to workgroup memory splits."""
+    sizes = [16, *(buffer.offset & -buffer.offset for buffer in kernel.buffers if buffer.offset)]
+    for each in kernel.body.walk():
+        match each.attr:
+            case Access(space, memory, width) if space == WORKGROUP:
+                size = width * kernel.buffers[memory].dtype.bytes
+                sizes.append(size & -size)
+            case Copy() as copy:
+                size = copy.width * kernel.buffers[copy.buffer].dtype.bytes
+                sizes.append(size & -size)
+            case MatrixAccess():
+                sizes.append(16)
+    return min(sizes)
