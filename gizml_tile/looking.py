@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from gizml_tile import build
+from gizml_tile import build, gpu, simulating
 from gizml_tile.dtypes import DType, as_dtype
 from gizml_tile.errors import TileError, here
+from gizml_tile.launch import Layout, is_empty, layout, tracing
 from gizml_tile.launch import check as check_launch
-from gizml_tile.launch import layout, tracing
 from gizml_tile.nodes import TileProgram
 from gizml_tile.program import Program, trace
 from gizml_tile.ragged import warn_ragged
 from gizml_tile.runtime.tensors import TensorInfo
+from gizml_tile.simulating import Simulation
 from gizml_tile.specialise import Prepared, Request, placed, variant_of
-from gizml_tile.target import target
+from gizml_tile.target import Target, target
 from gizml_tile.text import text
 
 if TYPE_CHECKING:
     from gizml_tile.frontend import Rewritten
+    from gizml_tile.lowering.simulate import Finding
 
 
 def preview(rewritten: Rewritten, *, diff: bool) -> str:
@@ -43,9 +45,12 @@ def ir(
     arch: str | None = None,
     storage: Sequence[object] = (),
 ) -> str:
-    """The tile IR of a launch as text, one node a line."""
-    program, _ = _program(request, kind, arch, storage)
-    return text(program)
+    """The tile IR of a launch as text, one node a line; for a GPU with the layout of each tile."""
+    seen = _look(request, kind, arch, storage)
+    if seen.target.kind == "cpu":
+        return text(seen.program)
+    plan = gpu.plan(seen.program, seen.gpu_layout())
+    return text(plan.program, layouts=plan.layout_name)
 
 
 def source(
@@ -54,9 +59,11 @@ def source(
     arch: str | None = None,
     storage: Sequence[object] = (),
 ) -> str:
-    """The code that a launch runs, as text: LLVM IR for the CPU."""
-    program, prepared = _program(request, kind, arch, storage)
-    return build.source(program, _layout(prepared))
+    """The code that a launch runs, as text: LLVM IR for the CPU, PTX for CUDA."""
+    seen = _look(request, kind, arch, storage)
+    if seen.target.kind == "cpu":
+        return build.source(seen.program, seen.layout())
+    return gpu.source(seen.program, seen.gpu_layout())
 
 
 def explain(
@@ -66,8 +73,10 @@ def explain(
     storage: Sequence[object] = (),
 ) -> str:
     """The plan of a launch with its reasons."""
-    program, prepared = _program(request, kind, arch, storage)
-    return build.explain(program, _layout(prepared))
+    seen = _look(request, kind, arch, storage)
+    if seen.target.kind == "cpu":
+        return build.explain(seen.program, seen.layout())
+    return gpu.explain(seen.program, seen.gpu_layout())
 
 
 def check(
@@ -77,11 +86,14 @@ def check(
     storage: Sequence[object] = (),
 ) -> None:
     """Do all of a launch but running it, with its errors and warnings."""
-    program, prepared = _program(request, kind, arch, storage)
-    variant = prepared.variant
-    check_launch(request.name, prepared.names, prepared.infos, variant.written)
-    warn_ragged(variant.ragged, [info.shape for info in prepared.infos])
-    build.source(program, _layout(prepared))
+    seen = _look(request, kind, arch, storage)
+    variant = seen.prepared.variant
+    check_launch(request.name, seen.prepared.names, seen.prepared.infos, variant.written)
+    warn_ragged(variant.ragged, [info.shape for info in seen.prepared.infos])
+    if seen.target.kind == "cpu":
+        build.source(seen.program, seen.layout())
+    else:
+        gpu.source(seen.program, seen.gpu_layout())
 
 
 def simulate(
@@ -89,30 +101,71 @@ def simulate(
     kind: str | None = None,
     arch: str | None = None,
     storage: Sequence[object] = (),
-) -> NoReturn:
-    """The simulator runs code for GPUs, which this version does not make: always a TileError."""
+) -> Simulation:
+    """Run a launch on a simulated GPU, in place on host tensors.
+
+    Raises TileError for the CPU, whose code runs as it is, and for tensors that are not the host's.
+    """
+    seen = _look(request, kind or "cuda", arch, storage)
+    if seen.target.kind == "cpu":
+        raise TileError("simulate is for GPUs; a launch runs on the CPU itself", here())
+    prepared = seen.prepared
+    written = prepared.variant.written
+    simulating.require_host(prepared.infos)
+    check_launch(request.name, prepared.names, prepared.infos, written)
+    warn_ragged(prepared.variant.ragged, [info.shape for info in prepared.infos])
+    findings: tuple[Finding, ...] = ()
+    if not is_empty(prepared.infos, written, request.grid):
+        dtypes = [tensor.dtype for tensor in seen.program.tensors]
+        infos = [
+            simulating.converted(info, dtype) for info, dtype in zip(prepared.infos, dtypes, strict=True)
+        ]
+        kernel = gpu.kernel(seen.program, seen.gpu_layout(infos))
+        findings = simulating.run(kernel, infos, written, prepared.scalars, request.grid)
+        for number in written:
+            if infos[number] is not prepared.infos[number]:
+                result = simulating.view(prepared.infos[number])
+                result[...] = simulating.view(infos[number]).astype(result.dtype)
+    return Simulation(prepared.results(), findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A launch that is looked at: its simplified program for a target."""
+
+    target: Target
+    program: TileProgram
+    prepared: Prepared
+
+    def layout(self) -> Layout:
+        """What the CPU's code is compiled for."""
+        return layout(self.prepared.infos, self.prepared.variant.written, self.prepared.grid)
+
+    def gpu_layout(self, infos: Sequence[TensorInfo] | None = None) -> gpu.GpuLayout:
+        """What a GPU's code is compiled for; ``infos`` are the tensors, by default the launch's."""
+        prepared = self.prepared
+        if infos is None:
+            dtypes = [tensor.dtype for tensor in self.program.tensors]
+            infos = simulating.with_dtypes(prepared.infos, dtypes)
+        return gpu.gpu_layout(
+            self.program,
+            self.target,
+            infos,
+            prepared.grid,
+            prepared.scalars,
+            may_alias=self.layout().may_alias,
+        )
+
+
+def _look(request: Request, kind: str | None, arch: str | None, storage: Sequence[object]) -> _Seen:
     chosen = target(kind, arch, _devices(request))
-    raise TileError(
-        f"simulate is not built yet for kind {chosen.kind!r}: it is for the GPU kinds; "
-        "launch on the CPU instead",
-        here(),
-    )
-
-
-def _program(
-    request: Request, kind: str | None, arch: str | None, storage: Sequence[object]
-) -> tuple[TileProgram, Prepared]:
-    target(kind, arch, _devices(request))
     types = [_storage_type(item) for item in storage]
     body = request.body if not types else _Stored(request.body, types).run
     with tracing():
         traced = trace(request.name, body, grid_rank=len(request.grid))
     prepared = placed(variant_of(request, traced), request)
-    return build.simplified(traced.program, _layout(prepared)), prepared
-
-
-def _layout(prepared: Prepared) -> Any:
-    return layout(prepared.infos, prepared.variant.written, prepared.grid)
+    seen = _Seen(chosen, traced.program, prepared)
+    return replace(seen, program=build.simplified(traced.program, seen.layout()))
 
 
 def _devices(request: Request) -> tuple[str, ...]:

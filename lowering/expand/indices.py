@@ -32,23 +32,30 @@ def make_index(x: Expansion, node: Node) -> Value:
 
 
 def define_ids(x: Expansion, group: int) -> None:
-    """Say which program of the grid this workgroup runs.
+    """Say which program of the grid this workgroup runs: workgroups are numbered in one line.
 
-    Without groups the hardware's grid is the person's. With them the hardware's is one line, and
-    ``group`` neighbours along axis 1 are run for each program along axis 0 in turn, so that those which
-    run together share blocks of both operands in the cache: with a group of 2 on a 3 x 4 grid the order is
+    Without groups axis 0 goes fastest. With them ``group`` neighbours along axis 1 are run for each
+    program along axis 0 in turn, so that those which run together share blocks of both operands in the
+    cache: with a group of 2 on a 3 x 4 grid the order is
     (0,0) (0,1) (1,0) (1,1) (2,0) (2,1) (0,2) (0,3) ...
     """
-    build = x.build
-    ids = [node for node in x.program.body.walk() if node.op == "id"]
-    if group == 0:
-        places = [build.workgroup(axis) for axis in range(x.plan.signature.grid_rank)]
-    else:
-        places = _grouped(x, group)
-    for node in ids:
-        assert isinstance(node.attr, int)
-        place = places[node.attr] if node.attr < len(places) else build.constant(0, I32)
-        x.define_index(node, build.convert(place, I64))
+    places = _grouped(x, group) if group else _in_order(x)
+    for node in x.program.body.walk():
+        if node.op == "id":
+            assert isinstance(node.attr, int)
+            place = places[node.attr] if node.attr < len(places) else x.build.constant(0, I32)
+            x.define_index(node, x.build.convert(place, I64))
+
+
+def _in_order(x: Expansion) -> list[Value]:
+    build, line = x.build, x.build.workgroup(0)
+    places = []
+    for axis in range(x.plan.signature.grid_rank - 1):
+        size = build.convert(build.parameter(Parameter("grid", 0, axis)), I32)
+        beyond = build.map("div", line, size)
+        places.append(build.sub(line, build.mul(beyond, size)))
+        line = beyond
+    return [*places, line]
 
 
 def _grouped(x: Expansion, group: int) -> list[Value]:

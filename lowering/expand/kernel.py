@@ -32,6 +32,5 @@ def expand(plan: Plan) -> Kernel:
         tuple(x.memory.buffers),
         plan.threads,
         body,
-        axes=1 if plan.group else plan.signature.grid_rank,
     )
     return simplify(kernel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gizml_tile.dtypes import I32, DType
-from gizml_tile.lowering.expand.dot import fragment_from_shared
+from gizml_tile.lowering.expand.fragments import fragment_from_shared
 from gizml_tile.lowering.expand.elementwise import expand_elementwise
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.places import coordinate

@@ -69,7 +69,7 @@ class Builder:
     # Leaves
 
     def constant(self, value: Number | Sequence[Number], dtype: DType) -> Value:
-        """One number, or one for each register."""
+        """One number, or one for each register; equal ones are one register, which stretches."""
         if isinstance(value, Sequence):
             numbers = tuple(value)
             if len({_bits(number) for number in numbers}) > 1:
@@ -102,16 +102,14 @@ class Builder:
         chosen = tuple(registers)
         if chosen == tuple(range(value.count)):
             return value
-        if value.count == 1 and value.op == "constant":
-            return value
         if value.op == "pick":
             assert isinstance(value.attr, tuple)
             inner = value.attr
             return self.pick(value.args[0], [int(inner[each]) for each in chosen])  # type: ignore[arg-type]
-        if value.op == "constant":
-            assert isinstance(value.attr, tuple)
+        if value.op == "constant" and isinstance(value.attr, tuple):
             assert value.dtype is not None
-            return self.constant([value.attr[each] for each in chosen], value.dtype)  # type: ignore[misc]
+            numbers = [value.attr[each] for each in chosen]
+            return self.spread(self.constant(numbers, value.dtype), len(chosen))  # type: ignore[arg-type]
         return self.emit("pick", (value,), chosen, value.dtype, len(chosen))
 
     def spread(self, value: Value, count: int) -> Value:

@@ -135,7 +135,9 @@ def _choose_warps(state: Planning) -> None:
     products = [node for node in program.body.walk() if node.op == "dot"]
     if products:
         state.warps = max(
-            dots.automatic_warps(state.target, (*node.shape, node.args[0].shape[1]))  # type: ignore[arg-type]
+            dots.automatic_warps(
+                state.target, (node.shape[0], node.shape[1], node.args[0].shape[1])
+            )
             for node in products
         )
     else:
