@@ -11,7 +11,7 @@ from gizml_tile.layout.shuffle import copies
 from gizml_tile.lowering.expand import storage
 from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion
-from gizml_tile.lowering.expand.places import coordinate, holder
+from gizml_tile.lowering.expand.places import coordinate, holder, with_bits
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access
 from gizml_tile.lowering.planning.plan import TileLayout
@@ -132,19 +132,14 @@ class Moves:
         free = layout.free_bits("register")
         bits = [bit for bit in range(layout.bits("register")) if not free >> bit & 1]
         count = kept.size("register")
-        moved = [_with_bits(number, order) for number in range(count)]
+        moved = [with_bits(number, order) for number in range(count)]
         number_of = {register: number for number, register in enumerate(moved)}
         return Moves(
             min(run, vector),
-            tuple(_with_bits(register, bits) for register in moved),
+            tuple(with_bits(register, bits) for register in moved),
             tuple(number_of[register] for register in copies(layout)),
             reorder_registers(kept, order),
         )
-
-
-def _with_bits(number: int, bits: Sequence[int]) -> int:
-    """The number whose bit ``bits[i]`` is bit i of another."""
-    return sum((number >> place & 1) << bit for place, bit in enumerate(bits))
 
 
 @dataclass(frozen=True, slots=True)

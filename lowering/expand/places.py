@@ -67,3 +67,8 @@ def holder(build: Builder, lane_mask: int, warp_mask: int) -> Value | None:
         clear(build.lane(), lane_mask) if lane_mask else None,
         clear(build.warp(), warp_mask) if warp_mask else None,
     )
+
+
+def with_bits(number: int, bits: Sequence[int]) -> int:
+    """The number whose bit ``bits[i]`` is bit i of another."""
+    return sum((number >> place & 1) << bit for place, bit in enumerate(bits))
