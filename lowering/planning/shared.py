@@ -7,43 +7,40 @@ from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.planning.plan import SharedTile
 
 _CHUNK_BYTES = 16
-_BANK_BYTES = 128
-# So many bits of a row's number move its chunks: three neighbouring bits of the first four always reach
-# different banks, which 8 rows in a row need, and every second or fourth row.
+_LINE_BYTES = 128  # what all banks hold once: 8 chunks
+# Which of a line's three place bits a row's bits flip, by the chunks of a row, over and over. What comes
+# first is where the rows of one line lie anyway. Any three neighbouring row bits reach 8 places, any two
+# of the first three reach 4 pairs of neighbouring places or, in the long rows of a line, 4 places.
+_FLIPS = {1: (1, 2, 4), 2: (2, 4, 1), 4: (4, 2, 1), 8: (2, 4, 1)}
+# Further bits would keep the repeats of a fragment from being constants in addresses.
 _SWIZZLED_BITS = 4
 
 
 def shared_tile(dtype: DType, shape: tuple[int, int], fast_axis: int) -> SharedTile:
     """A tile in workgroup memory, contiguous along ``fast_axis`` in 16-byte chunks swizzled by row.
 
-    A row is what lies along the fast axis. Row ``r`` keeps its chunk ``c`` at place ``c ^ s(r)`` of each
-    128 bytes, where ``s`` is a linear map of the bits of ``r``, so without bank conflicts are: writes of
-    whole rows in 16-byte pieces; reads of one chunk of 8 rows (8x8 matrices, transposed or not); reads of
-    single 4-byte elements in fragments of TF32 along either axis; and reads of one chunk of every
-    fourth row.
+    A row is what lies along the fast axis. Each line of 128 bytes has its 8 chunks at places that depend
+    on the row, by exclusive or, so without bank conflicts are: writes of whole rows in 16-byte pieces;
+    reads of one chunk of 8 rows (8x8 matrices, transposed or not); reads of two chunks of 4 rows, and
+    of one chunk of every second or fourth row, as in fragments whose elements are gathered one by one.
     """
-    slow = shape[1 - fast_axis]
-    row_bytes = shape[fast_axis] * dtype.bytes
-    chunks = max(min(row_bytes, _BANK_BYTES) // _CHUNK_BYTES, 1)
-    swizzle = _swizzle(slow, chunks, first=1 if dtype.bytes == 4 else 0)
+    fast, slow = shape[fast_axis], shape[1 - fast_axis]
+    row_bytes = fast * dtype.bytes
+    flips = _flips(slow, row_bytes)
     chunk = _CHUNK_BYTES // dtype.bytes
-    fast_bases = tuple(1 << bit for bit in range(bit_length(shape[fast_axis])))
-    slow_bases = tuple((shape[fast_axis] << bit) + moved * chunk for bit, moved in enumerate(swizzle))
+    fast_bases = tuple(1 << bit for bit in range(bit_length(fast)))
+    slow_bases = tuple((fast << bit) + moved * chunk for bit, moved in enumerate(flips))
     rows, columns = (slow_bases, fast_bases) if fast_axis == 1 else (fast_bases, slow_bases)
-    what = "rows" if fast_axis == 1 else "columns"
-    swizzled = f", 16-byte chunks swizzled by {what[:-1]}" if any(swizzle) else ""
-    return SharedTile(dtype, shape, rows, columns, f"{what} of {row_bytes} bytes{swizzled}")
+    what = "row" if fast_axis == 1 else "column"
+    swizzled = f", 16-byte chunks swizzled by {what}" if any(flips) else ""
+    return SharedTile(dtype, shape, rows, columns, f"{what}s of {row_bytes} bytes{swizzled}")
 
 
-def _swizzle(rows: int, chunks: int, first: int) -> list[int]:
-    """Which chunk bits each bit of a row's number flips.
-
-    Rows that lie in the same 128 bytes need no swizzle against each other. ``first`` is the chunk bit
-    that the first swizzled row bit flips: F32 elements are read 8 neighbours at a time, two chunks.
-    """
-    bits = bit_length(chunks)
-    together = bit_length(_BANK_BYTES // (chunks * _CHUNK_BYTES))
-    return [
-        1 << (row - together + first) % bits if bits and together <= row < _SWIZZLED_BITS else 0
-        for row in range(bit_length(rows))
-    ]
+def _flips(rows: int, row_bytes: int) -> list[int]:
+    """Which place bits each bit of a row's number flips; none for the rows of one line."""
+    bits = range(bit_length(rows))
+    if row_bytes < _CHUNK_BYTES:
+        return [0 for _ in bits]
+    chunks = min(row_bytes, _LINE_BYTES) // _CHUNK_BYTES
+    first = bit_length(_LINE_BYTES // _CHUNK_BYTES // chunks)
+    return [_FLIPS[chunks][bit % 3] if first <= bit < _SWIZZLED_BITS else 0 for bit in bits]
