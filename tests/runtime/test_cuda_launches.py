@@ -22,6 +22,7 @@ from gizml_tile.runtime.cuda.artifact import (
     MapSpec,
     Parameter,
     describe,
+    of_emitted,
     restore,
 )
 from gizml_tile.runtime.cuda.assembler import Report
@@ -282,6 +283,22 @@ def test_artifacts_as_json():
     described = json.loads(json.dumps(describe(artifact(launch=LaunchShape("persistent", 3)))))
     assert restore(described, TEXT) == artifact(launch=LaunchShape("persistent", 3))
     assert TEXT not in described.values()
+
+
+def test_what_the_emitter_gives():
+    from gizml_tile.dtypes import I64
+    from gizml_tile.lowering.emit.ptx.artifact import Argument, PtxArtifact, TensorMap
+    from gizml_tile.lowering.kernel_ir import instructions
+
+    def argument(kind, number=0, axis=0, dtype=I64):
+        return Argument(instructions.Parameter(kind, number, axis), dtype)
+
+    arguments = (argument("pointer", 1), argument("scalar", 2, dtype=F32), argument("stride", 1, 1))
+    emitted = PtxArtifact(TEXT, "k", "sm_90a", 96, 4096, arguments, (TensorMap(1, (8, 64), 64),), 2)
+    own = (Parameter("pointer", 1), Parameter("scalar", 2, 0, "f32"), Parameter("stride", 1, 1))
+    maps = (MapSpec(1, (MapDimension(1, 64), MapDimension(0, 8)), 64),)
+    wanted = Artifact(TEXT, "k", "sm_90a", 96, 4096, 2, (*own, Parameter("tensor_map", 0)), maps)
+    assert of_emitted(emitted, cluster=2) == wanted
 
 
 def test_loading_while_a_graph_is_captured(cuda):

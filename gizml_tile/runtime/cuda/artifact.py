@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...dtypes import F32
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -77,8 +79,43 @@ class Artifact:
     launch: LaunchShape = LaunchShape()
 
 
-def describe(artifact: Any) -> dict[str, Any]:
-    """Everything of an artifact but its text, in a form that fits JSON; its attributes are enough."""
+def of_emitted(emitted: Any, cluster: int = 1, launch: LaunchShape = LaunchShape()) -> Artifact:
+    """The artifact of what the PTX emitter gives: its arguments, then its maps, are the parameters.
+
+    The emitter's boxes have the tensor's axes in order, and the driver wants the innermost first.
+    """
+    arguments = [
+        Parameter(
+            each.parameter.kind,
+            each.parameter.number,
+            each.parameter.axis,
+            "f32" if each.dtype is F32 else "i64",
+        )
+        for each in emitted.arguments
+    ]
+    maps = tuple(
+        MapSpec(
+            each.tensor,
+            tuple(MapDimension(axis, box) for axis, box in reversed(list(enumerate(each.box)))),
+            each.swizzle,
+        )
+        for each in emitted.maps
+    )
+    return Artifact(
+        emitted.text,
+        emitted.entry,
+        emitted.arch,
+        emitted.threads,
+        emitted.workgroup_memory,
+        cluster,
+        (*arguments, *(Parameter("tensor_map", number) for number in range(len(maps)))),
+        maps,
+        launch,
+    )
+
+
+def describe(artifact: Artifact) -> dict[str, Any]:
+    """Everything of an artifact but its text, in a form that fits JSON."""
     return {
         "entry": artifact.entry,
         "arch": artifact.arch,

@@ -6,7 +6,6 @@ import math
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from ...errors import TileError, here
 from .. import disk_cache
@@ -21,7 +20,7 @@ from .parameters import encode_maps, in_memory, words
 _MOST_WORKGROUPS = (1 << 31) - 1
 
 
-def assembled(artifact: Any) -> disk_cache.Entry:
+def assembled(artifact: Artifact) -> disk_cache.Entry:
     """What to keep of a kernel on disk: its facts, its text and, where ``ptxas`` is installed, its code."""
     text = artifact.text.encode()
     done = assembler.assemble(artifact.text, artifact.arch)
