@@ -125,7 +125,7 @@ def _loop(writer: Writer, instruction: Instruction) -> Words:
         writer.lines.append('.pragma "nounroll";')
     with writer.loop():
         for param in carried:
-            writer.owned[param] = writer.loops[-1]
+            writer.made_in[param] = writer.loops[-1]
         writer.block(block)
         _settle(writer, homes, [writer.words(each) for each in block.results])
     writer.lines.append(f"{mnemonic('add', counter.dtype)} {number[0]}, {number[0]}, {bounds[2]};")
@@ -190,7 +190,6 @@ def _when(writer: Writer, instruction: Instruction) -> Words:
 
 def _result(writer: Writer, instruction: Instruction) -> Words:
     assert isinstance(instruction.attr, int)
-    writer.owned[instruction] = writer.loops[-1]
     return writer.results[instruction.args[0]][instruction.attr]
 
 

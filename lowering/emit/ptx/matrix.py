@@ -7,7 +7,7 @@ from gizml_tile.lowering.emit.ptx.arithmetic import mnemonic
 from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer, elements_of_word
 from gizml_tile.lowering.kernel_ir.instructions import Atom, Instruction, Matrix
 
-_TYPES = {F16: "f16", BF16: "bf16", F32: "tf32", FP8: "e4m3", I8: "s8", U8: "u8"}
+TYPES = {F16: "f16", BF16: "bf16", F32: "tf32", FP8: "e4m3", I8: "s8", U8: "u8"}
 # Shapes by the bits of an operand.
 _SHAPES = {
     16: ((16, 8, 16), (16, 8, 8)),
@@ -19,10 +19,10 @@ _SHAPES = {
 def _form(atom: Atom) -> str:
     """The instruction of an atom."""
     shape = (atom.m, atom.n, atom.k)
-    if atom.a_dtype not in _TYPES or shape not in _SHAPES[atom.a_dtype.bits]:
+    if atom.a_dtype not in TYPES or shape not in _SHAPES[atom.a_dtype.bits]:
         raise LookupError(f"PTX has no entry for the atom {atom.name!r}")
     total = "f32" if atom.c_dtype is F32 else "s32"
-    a, b = _TYPES[atom.a_dtype], _TYPES[atom.b_dtype]
+    a, b = TYPES[atom.a_dtype], TYPES[atom.b_dtype]
     return f"mma.sync.aligned.m{atom.m}n{atom.n}k{atom.k}.row.col.{total}.{a}.{b}.{total}"
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 
 from gizml_tile.dtypes import F32, I64
-from gizml_tile.lowering.emit.ptx import arithmetic, control, conversions, matrix, memory, packing
+from gizml_tile.lowering.emit.ptx import (
+    arithmetic,
+    control,
+    conversions,
+    group_matrix,
+    matrix,
+    memory,
+    packing,
+    transactions,
+)
 from gizml_tile.lowering.emit.ptx.artifact import Argument, PtxArtifact
 from gizml_tile.lowering.emit.ptx.writer import Rule, Writer
 from gizml_tile.lowering.kernel_ir.instructions import Kernel, Parameter
@@ -21,9 +30,8 @@ _VERSIONS = {
     "sm_100a": "8.6",
     "sm_120a": "8.7",
 }
-RULES: dict[str, Rule] = (
-    packing.RULES | arithmetic.RULES | conversions.RULES | memory.RULES | matrix.RULES | control.RULES
-)
+_FAMILIES = (packing, arithmetic, conversions, memory, matrix, control, transactions, group_matrix)
+RULES: dict[str, Rule] = {op: rule for family in _FAMILIES for op, rule in family.RULES.items()}
 
 
 def emit(kernel: Kernel) -> PtxArtifact:

@@ -44,10 +44,10 @@ class Writer:
         self.results: dict[Instruction, tuple[Words, ...]] = {}
         self.maps: dict[TensorMap, str] = {}
         self.files: dict[str, int] = {}
-        # In which loop a value's own registers were made: only there may they be written again.
-        self.owned: dict[Instruction, int] = {}
+        # The loops around, by number, and in which one each value was made.
         self.loops = [0]
-        self._made = 0
+        self.made_in: dict[Instruction, int] = {}
+        self._loop_count = 0
         self._rules = rules
         self._counts = dict.fromkeys(CLASSES, 0)
         self._labels = 0
@@ -165,15 +165,15 @@ class Writer:
     @contextmanager
     def loop(self) -> Iterator[None]:
         """Lines written inside run again and again."""
-        self._made += 1
-        self.loops.append(self._made)
+        self._loop_count += 1
+        self.loops.append(self._loop_count)
         yield
         self.loops.pop()
 
     def block(self, block: Block) -> None:
         """Write a block's instructions in order."""
         self._scopes.append({})
-        rules, values = self._rules, self.values
+        rules, values, made_in, loop = self._rules, self.values, self.made_in, self.loops[-1]
         for instruction in block.instructions:
             rule = rules.get(instruction.op)
             if rule is None:
@@ -181,6 +181,7 @@ class Writer:
             if instruction.place is not None:
                 self._locate(instruction.place)
             values[instruction] = rule(self, instruction)
+            made_in[instruction] = loop
         self._scopes.pop()
 
     def _locate(self, place: Place) -> None:

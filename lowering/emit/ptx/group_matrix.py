@@ -1,0 +1,132 @@
+"""Asynchronous matrix operations of four warps on operands in workgroup memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gizml_tile.dtypes import F32
+from gizml_tile.lowering.emit.ptx.addresses import as_register, workgroup_address
+from gizml_tile.lowering.emit.ptx.matrix import TYPES
+from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer
+from gizml_tile.lowering.kernel_ir.instructions import GroupMatrix, Instruction, Operand
+
+_STEP_BYTES = 32  # of k in one instruction, whatever the type
+_REGISTERS = 4  # words of a in one instruction, where a is in registers
+_SWIZZLES = {0: 0, 128: 1, 64: 2, 32: 3}
+# Values whose words are another value's, or nobody's.
+_RENAMED = frozenset("constant pick join bitcast".split())
+
+
+def _group_mma(writer: Writer, instruction: Instruction) -> Words:
+    matrix, (a, b, c) = instruction.attr, instruction.args
+    assert isinstance(matrix, GroupMatrix) and c.dtype is not None
+    sums = _sums(writer, c, matrix)
+    steps = max(matrix.k * matrix.dtype.bytes // _STEP_BYTES, 1)
+    form = _form(matrix, c.dtype is F32, matrix.k // steps)
+    left = (
+        _fragments(writer, a) if matrix.a is None else _descriptors(writer, matrix.a, a, matrix.dtype.bytes)
+    )
+    right = _descriptors(writer, matrix.b, b, matrix.dtype.bytes)
+    total, ending = ", ".join(sums), _ending(matrix)
+    for step, first, second in zip(range(steps), left, right, strict=False):
+        adds = 0 if matrix.fresh and step == 0 else 1
+        writer.lines.append(f"{form} {{{total}}}, {first}, {second}, {adds}{ending};")
+    return sums
+
+
+def _form(matrix: GroupMatrix, floats: bool, depth: int) -> str:
+    total, operand = "f32" if floats else "s32", TYPES[matrix.dtype]
+    return f"wgmma.mma_async.sync.aligned.m64n{matrix.n}k{depth}.{total}.{operand}.{operand}"
+
+
+def _ending(matrix: GroupMatrix) -> str:
+    """The signs of a and b, where there are any, and which of them have k as their slow axis."""
+    operands = [each for each in (matrix.a, matrix.b) if each is not None]
+    if matrix.dtype.bytes == 2:
+        return ", 1, 1" + "".join(f", {int(each.transposed)}" for each in operands)
+    if any(each.transposed for each in operands):
+        raise LookupError(f"PTX has no entry for the instruction 'group_mma' of transposed {matrix.dtype}")
+    return ", 1, 1" if matrix.dtype.is_float else ""
+
+
+def _sums(writer: Writer, c: Instruction, matrix: GroupMatrix) -> Words:
+    """The registers that are added to: c's own where nobody else reads them, else new ones.
+
+    Moves between asynchronous operations would make the assembler wait for each of them.
+    """
+    words = writer.words(c)
+    if c.op not in _RENAMED and writer.only_use(c) and writer.made_in[c] == writer.loops[-1]:
+        return words
+    assert c.dtype is not None
+    made = writer.fresh(c.dtype, matrix.n // 2)
+    if not matrix.fresh:
+        filled = words if len(words) == len(made) else words * len(made)
+        writer.lines += [f"mov.b32 {out}, {word};" for out, word in zip(made, filled, strict=True)]
+    return made
+
+
+def _fragments(writer: Writer, a: Instruction) -> Iterator[str]:
+    words = writer.all_named(writer.words(a))
+    for first in range(0, len(words), _REGISTERS):
+        yield f"{{{', '.join(words[first : first + _REGISTERS])}}}"
+
+
+def _descriptors(writer: Writer, operand: Operand, offset: Instruction, size: int) -> Iterator[str]:
+    """Descriptors of an operand, one for each step of k.
+
+    PTX ISA, "Matrix Descriptor Format": in units of 16 bytes the address (bits 0 to 13), the leading
+    distance (16 to 29) and the stride (32 to 45), and above them the swizzle (62 and 63).
+    """
+    word = writer.words(offset)[0]
+    address = as_register(writer, *workgroup_address(writer, operand.buffer, word))
+    key = ("descriptor", address, operand.leading)
+    low = writer.cached(key)
+    if low is None:
+        low, short = writer.keep(key, writer.register("r")), writer.register("r")
+        writer.lines += (
+            # An address has 18 bits, so nothing but its upper 14 is left.
+            f"shr.u32 {short}, {address}, 4;",
+            f"or.b32 {low}, {short}, {operand.leading >> 4 << 16};",
+        )
+    high = _SWIZZLES[operand.swizzle] << 30 | operand.stride >> 4
+    distance = 0
+    while True:
+        start, made = low, writer.register("d")
+        if distance:
+            start = writer.register("r")
+            writer.lines.append(f"add.s32 {start}, {low}, {distance >> 4};")
+        writer.lines.append(f"mov.b64 {made}, {{{start}, 0x{high:08X}}};")
+        yield made
+        distance += _advance(operand)
+
+
+def _advance(operand: Operand) -> int:
+    """The bytes from one step of k to the next, inside one span of the swizzle."""
+    if operand.transposed:
+        # 16 rows, of which the stride spans 8.
+        return 2 * operand.stride
+    # Without a swizzle, two core matrices of 16 bytes a row, which the leading distance separates.
+    return _STEP_BYTES if operand.swizzle else 2 * operand.leading
+
+
+def _group_fence(writer: Writer, instruction: Instruction) -> Words:
+    writer.lines.append("wgmma.fence.sync.aligned;")
+    return ()
+
+
+def _group_commit(writer: Writer, instruction: Instruction) -> Words:
+    writer.lines.append("wgmma.commit_group.sync.aligned;")
+    return ()
+
+
+def _group_wait(writer: Writer, instruction: Instruction) -> Words:
+    writer.lines.append(f"wgmma.wait_group.sync.aligned {instruction.attr};")
+    return ()
+
+
+RULES: dict[str, Rule] = {
+    "group_mma": _group_mma,
+    "group_fence": _group_fence,
+    "group_commit": _group_commit,
+    "group_wait": _group_wait,
+}
