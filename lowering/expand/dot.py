@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from gizml_tile.dtypes import F32, I32, DType
 from gizml_tile.layout.bits import bit_length
@@ -15,8 +16,10 @@ from gizml_tile.lowering.kernel_ir.instructions import Atom, Matrix
 from gizml_tile.lowering.planning.plan import Dot, TileLayout
 from gizml_tile.nodes import Node
 
-# Multiply-adds read an operand that is contiguous along k so many steps at a time.
-_DEPTH = 4
+# Multiply-adds read so many bytes at a time of an operand that is contiguous along k.
+_WIDE_BYTES = 16
+# So many of a thread's multiply-adds are written out; longer products loop over blocks of k.
+_MOST_WRITTEN = 4096
 
 Step = Callable[[int], Value]
 
@@ -82,11 +85,72 @@ def _rounded_to_tf32(build: Builder, value: Value) -> Value:
 
 def _by_multiply_adds(x: Expansion, dot: Dot, a: Source, b: Source, c: Value) -> Value:
     depth = dot.a.linear.shape[1]
-    left = _column_reader(x, a, dot.a, 1, depth, dot.operand)
-    right = _column_reader(x, b, dot.b, 0, depth, dot.operand)
+    block = max(_MOST_WRITTEN // c.count, 1)
+    while isinstance(a, Shared) and isinstance(b, Shared) and block < depth:
+        pieces = _piece(a, 1, block), _piece(b, 0, block)
+        if pieces[0] is not None and pieces[1] is not None:
+            return _block_by_block(x, dot, pieces[0], pieces[1], depth // block, block, c)
+        block *= 2
+    return _written_out(x, dot, a, b, depth, c)
+
+
+def _block_by_block(x: Expansion, dot: Dot, a: _Piece, b: _Piece, blocks: int, block: int, c: Value) -> Value:
+    """A loop over blocks of k, in their order."""
+    build = x.build
+
+    def body(counter: Value, carried: tuple[Value, ...]) -> list[Value]:
+        left, right = a.at(build, counter), b.at(build, counter)
+        return [_written_out(x, dot, left, right, block, carried[0])]
+
+    first, last, step = (build.constant(number, I32) for number in (0, blocks, 1))
+    return build.loop(first, last, step, [c], body)[0]
+
+
+def _written_out(x: Expansion, dot: Dot, a: Source, b: Source, depth: int, c: Value) -> Value:
+    left = _column_reader(x, a, _first(dot.a, 1, depth), 1, depth, dot.operand)
+    right = _column_reader(x, b, _first(dot.b, 0, depth), 0, depth, dot.operand)
     for k in range(depth):
         c = _rank_one(x.build, left(k), right(k), c)
     return c
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """The first of a tile's equal pieces along k, and how many elements further on the next one is."""
+
+    first: Shared
+    stride: int
+
+    def at(self, build: Builder, number: Value) -> Shared:
+        """A piece by its number."""
+        start = build.mul(number, build.constant(self.stride, I32))
+        base = start if self.first.base is None else build.add(self.first.base, start)
+        return replace(self.first, base=base)
+
+
+def _piece(source: Shared, axis: int, size: int) -> _Piece | None:
+    """The pieces of ``size`` along an axis; None where a piece is not simply moved against the others."""
+    tile = source.tile
+    bases = (tile.rows, tile.columns)
+    inside, beyond = bases[axis][: bit_length(size)], bases[axis][bit_length(size) :]
+    within = 0
+    for basis in (*inside, *bases[1 - axis]):
+        within |= basis
+    if any(basis != beyond[0] << bit or basis & within for bit, basis in enumerate(beyond)):
+        return None
+    if axis == 0:
+        part = replace(tile, shape=(size, tile.shape[1]), rows=inside)
+    else:
+        part = replace(tile, shape=(tile.shape[0], size), columns=inside)
+    return _Piece(replace(source, tile=part), beyond[0])
+
+
+def _first(layout: TileLayout, axis: int, size: int) -> TileLayout:
+    """An operand's layout for its first ``size`` steps of k."""
+    linear = layout.linear
+    shape = (size, linear.shape[1]) if axis == 0 else (linear.shape[0], size)
+    kept = [basis for basis in linear.bases("register") if basis[axis] < size]
+    return TileLayout(layout.name, linear.with_bases("register", kept).with_shape(shape))
 
 
 def _rank_one(build: Builder, a: Value, b: Value, c: Value) -> Value:
@@ -102,15 +166,17 @@ def _column_reader(
     x: Expansion, source: Source, layout: TileLayout, axis: int, depth: int, dtype: DType
 ) -> Step:
     """Reads a thread's elements at one k after the other, several at once where they are neighbours."""
-    together = _DEPTH if isinstance(source, Shared) and _is_fast(source, axis) else 1
-    together = min(together, depth)
+    together = 1
+    if isinstance(source, Shared) and _is_fast(source, axis):
+        together = min(_WIDE_BYTES // source.tile.dtype.bytes, depth)
     read = _steps(x, source, layout, axis, depth // together, bit_length(together))
     held: list[Value] = []
 
     def column(k: int) -> Value:
         if k % together == 0:
-            held[:] = [convert(x.build, x.target, read(k // together), dtype)]
-        return x.build.pick(held[0], range(k % together, held[0].count, together))
+            held[:] = [read(k // together)]
+        one = x.build.pick(held[0], range(k % together, held[0].count, together))
+        return convert(x.build, x.target, one, dtype)
 
     return column
 
