@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gizml_tile import stored
 from gizml_tile.grids import Grid
 from gizml_tile.launch import Layout
 from gizml_tile.nodes import TileProgram
@@ -35,6 +36,19 @@ def simplified(program: TileProgram, layout: Layout) -> TileProgram:
     from gizml_tile.lowering.tile_passes.pipeline import simplify
 
     return simplify(program, may_alias=layout.may_alias)
+
+
+def stored_simplified(program: Callable[[], TileProgram], may_alias: bool, digest: str) -> TileProgram:
+    """The simplified program of the trace that ``digest`` stands for, kept on disk."""
+    from gizml_tile.lowering.tile_passes.pipeline import simplify
+
+    key = f"program {digest} {may_alias} {versions()}"
+    entry = disk_cache.get(key)
+    if entry is not None:
+        return stored.restore(entry.data)
+    made = simplify(program(), may_alias=may_alias)
+    disk_cache.put(key, disk_cache.Entry({}, stored.store(made)))
+    return made
 
 
 def ragged(program: TileProgram) -> tuple[Ragged, ...]:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from gizml_tile.build import versions
 from gizml_tile.launch import strides
-from gizml_tile.lowering.planning.bounds import facts
-from gizml_tile.lowering.planning.plan import Signature
 from gizml_tile.nodes import TileProgram
+from gizml_tile.runtime import disk_cache
 from gizml_tile.runtime.tensors import TensorInfo
-from gizml_tile.target import Target
+from gizml_tile.target import Target, target
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.kernel_ir.instructions import Kernel
-    from gizml_tile.lowering.planning.plan import Plan
+    from gizml_tile.lowering.planning.plan import Plan, Signature
+    from gizml_tile.runtime.cuda.artifact import Artifact
 
+Executable = Callable[..., Any]
+
+# Code that is made is found here again, also where each launch traces anew.
+_KNOWN = 256
+_known: dict[str, Executable] = {}
 # Wider accesses than this do not exist.
 _ALIGNMENT = 16
 # Offsets of elements that fit 32 bits, with room for a block beyond the last element.
@@ -42,6 +48,9 @@ def gpu_layout(
     may_alias: bool,
 ) -> GpuLayout:
     """The layout of a launch of a simplified program."""
+    from gizml_tile.lowering.planning.bounds import facts
+    from gizml_tile.lowering.planning.plan import Signature
+
     shapes = tuple(info.shape for info in infos)
     return GpuLayout(
         target,
@@ -86,11 +95,36 @@ def kernel(program: TileProgram, layout: GpuLayout) -> Kernel:
     return expand(plan(program, layout))
 
 
+def artifact(program: TileProgram, layout: GpuLayout) -> Artifact:
+    """The text of a simplified program's kernel, and how it is launched."""
+    from gizml_tile.lowering.emit import ptx
+    from gizml_tile.runtime.cuda.artifact import Artifact, MapDimension, MapSpec, Parameter
+
+    made = ptx.emit(kernel(program, layout))
+    parameters = [
+        Parameter(each.parameter.kind, each.parameter.number, each.parameter.axis, each.dtype.text)
+        for each in made.arguments
+    ]
+    maps = []
+    for each in made.maps:
+        axes = reversed(range(len(each.box)))
+        dimensions = tuple(MapDimension(axis, each.box[axis]) for axis in axes)
+        maps.append(MapSpec(each.tensor, dimensions, each.swizzle))
+        parameters.append(Parameter("tensor_map", len(maps) - 1))
+    return Artifact(
+        made.text,
+        made.entry,
+        made.arch,
+        made.threads,
+        made.workgroup_memory,
+        parameters=tuple(parameters),
+        maps=tuple(maps),
+    )
+
+
 def source(program: TileProgram, layout: GpuLayout) -> str:
     """The text that the target's assembler takes."""
-    from gizml_tile.lowering.emit import ptx
-
-    return ptx.emit(kernel(program, layout)).text
+    return artifact(program, layout).text
 
 
 def explain(program: TileProgram, layout: GpuLayout) -> str:
@@ -98,3 +132,32 @@ def explain(program: TileProgram, layout: GpuLayout) -> str:
     from gizml_tile.lowering.planning.explain import explain
 
     return explain(plan(program, layout), kernel(program, layout))
+
+
+def executable(program: Callable[[], TileProgram], layout: GpuLayout, digest: str) -> Executable:
+    """Code for a layout of the program that ``digest`` stands for: known, from the disk, or made.
+
+    ``program`` gives the simplified program and is called only where code is made.
+    """
+    from gizml_tile.runtime.cuda import assembler
+    from gizml_tile.runtime.cuda.kernel import assembled, restored
+
+    key = f"gpu code {digest} {layout} {assembler.key()} {versions()}"
+    if key in _known:
+        return _known[key]
+    entry = disk_cache.get(key)
+    if entry is None:
+        entry = assembled(artifact(program(), layout))
+        disk_cache.put(key, entry)
+    if len(_known) >= _KNOWN:
+        _known.pop(next(iter(_known)))
+    _known[key] = restored(entry)
+    return _known[key]
+
+
+def target_of(device: str, pointer: int) -> Target:
+    """The target that a device of a tensor is, such as ``cuda:1``."""
+    from gizml_tile.runtime.cuda.devices import device as device_of
+    from gizml_tile.runtime.cuda.devices import ordinal_of
+
+    return target("cuda", device_of(ordinal_of(device, pointer)).arch)

@@ -99,9 +99,7 @@ class Kernel(_Written):
     ) -> None:
         plain = _plain(function, "kernel")
         self._signature = signature_of(plain, here())
-        self._configs = (
-            None if configs is None else Configurations(configs, self._signature, here())
-        )
+        self._configs = None if configs is None else Configurations(configs, self._signature, here())
         super().__init__(plain, "kernel", depth + 1)
         self._name = self._signature.name
         self.grid = grid
@@ -163,10 +161,11 @@ class Kernel(_Written):
                     self._traces.hits += 1
                     return results
         self._refuse_inside()
+        stream = named.pop("stream", None)
         constants = named
         if self._configs is not None:
             constants = {**named, **self._chosen(grid, args, named, self._measure)}
-        results, launched = launch(self._traces, self._request(grid, args, constants))
+        results, launched = launch(self._traces, self._request(grid, args, constants), stream)
         if launched is not None and key is not None and self._more_repeats.is_second(key, launched):
             self._repeat(key, launched, args, grid, not named)
         return results
@@ -195,8 +194,7 @@ class Kernel(_Written):
         assert self._configs is not None
         agreeing = self._configs.agreeing(named)
         candidates = [
-            Candidate(label(config), self._request(grid, args, {**named, **config}))
-            for config in agreeing
+            Candidate(label(config), self._request(grid, args, {**named, **config})) for config in agreeing
         ]
         return agreeing[choose(self._traces, candidates, measure)]
 
@@ -209,19 +207,13 @@ class Kernel(_Written):
                 here(),
             )
 
-    def _bind(
-        self, args: tuple[Any, ...], named: Mapping[str, Any]
-    ) -> tuple[Arguments, dict[str, Any]]:
+    def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Arguments, dict[str, Any]]:
         options = {name: named[name] for name in _OPTIONS if named.get(name) is not None}
         if options or any(name in named for name in _OPTIONS):
             named = {name: value for name, value in named.items() if name not in _OPTIONS}
-        if "stream" in options:
-            raise TileError(f"{self._name}(): stream is for tensors on a GPU; leave it out", here())
         return self._signature.bind(args, named), options
 
-    def _request(
-        self, spec: GridSpec | None, args: tuple[Any, ...], named: Mapping[str, Any]
-    ) -> Request:
+    def _request(self, spec: GridSpec | None, args: tuple[Any, ...], named: Mapping[str, Any]) -> Request:
         arguments, options = self._bind(args, named)
         grid = resolve(spec, self._name, arguments.named())
         values = arguments.split()
@@ -244,9 +236,7 @@ class Kernel(_Written):
             reading.key,
         )
         body = functools.partial(self._body, values, arguments.constants, options, types)
-        return Request(
-            self._name, body, key, reading, grid, values.names, values.leaves, values.frame, infos
-        )
+        return Request(self._name, body, key, reading, grid, values.names, values.leaves, values.frame, infos)
 
     def _read(self) -> Reading:
         """What the function reads from outside itself now."""
@@ -297,9 +287,7 @@ class Gridded:
         """The configuration that a launch with these arguments uses. Raises TileError without configs."""
         kernel = self._kernel
         if kernel._configs is None:
-            raise TileError(
-                f"{kernel._name} has no configurations: @tile.kernel(configs=[...])", here()
-            )
+            raise TileError(f"{kernel._name} has no configurations: @tile.kernel(configs=[...])", here())
         return dict(kernel._chosen(self.grid, args, named, kernel._measure))
 
     def ir(self, *args: Any, **named: Any) -> str:

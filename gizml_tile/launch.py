@@ -94,7 +94,8 @@ class Variant:
     """One trace of a body: its tensors and numbers by source, and the code compiled for each layout.
 
     A tensor without a source (the body made it) stands for itself. The program is None while only
-    another process has traced it; ``digest`` names it on disk. ``tables`` are the captured host arrays
+    another process has traced it; ``digest`` names it on disk. ``simplified`` has the program after the
+    passes, by whether tensors may share memory. ``tables`` are the captured host arrays
     that the body may have looked into, by content.
     """
 
@@ -106,7 +107,8 @@ class Variant:
     digest: str
     tables: tuple[tuple[int, bytes], ...] = ()
     ragged: tuple[Ragged, ...] = ()
-    built: dict[Layout, Callable[..., None]] = field(default_factory=dict)
+    built: dict[Hashable, Callable[..., None]] = field(default_factory=dict)
+    simplified: dict[bool, TileProgram] = field(default_factory=dict)
 
     @property
     def written(self) -> frozenset[int]:
@@ -180,9 +182,7 @@ def layout(infos: Sequence[TensorInfo], writes: frozenset[int], grid: Grid) -> L
 
 def strides(shape: tuple[int, ...], steps: tuple[int, ...]) -> tuple[str, ...]:
     """Each dimension's kind of stride; a dimension of size 1 has no step, so it may be of any kind."""
-    kinds = [
-        "zero" if step == 0 and size > 1 else "any" for size, step in zip(shape, steps, strict=True)
-    ]
+    kinds = ["zero" if step == 0 and size > 1 else "any" for size, step in zip(shape, steps, strict=True)]
     last = len(shape) - 1
     order = [last, *range(last)] if shape else []
     for axis in order:
@@ -192,9 +192,7 @@ def strides(shape: tuple[int, ...], steps: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(kinds)
 
 
-def check(
-    name: str, names: Sequence[str], infos: Sequence[TensorInfo], writes: frozenset[int]
-) -> str:
+def check(name: str, names: Sequence[str], infos: Sequence[TensorInfo], writes: frozenset[int]) -> str:
     """The device of a launch's tensors. Raises TileError where they cannot be launched together."""
     for number in sorted(writes):
         check_output(infos[number], f"{names[number]} of {name}")

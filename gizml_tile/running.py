@@ -23,11 +23,10 @@ def run(grid: Any, body: Body, *, stream: object = None) -> tuple[Any, ...]:
     """Run ``body(p)`` once for each point of a grid of one to three sizes, axis 0 fastest.
 
     The body closes over its tensors and is traced once for each kind of them; results are written in
-    place. Returns the tensors of the body's ``write`` calls, in their order.
+    place. On a GPU the launch goes to ``stream``, by default the one that the tensors' library uses.
+    Returns the tensors of the body's ``write`` calls, in their order.
     """
-    if stream is not None:
-        raise TileError("stream is for tensors on a GPU; leave it out", here())
-    return launch(_traces, request(grid, body))[0]
+    return launch(_traces, request(grid, body), stream)[0]
 
 
 def ir(
@@ -95,9 +94,7 @@ def request(grid: Any, body: Body, warps: int = 0) -> Request:
             here(),
         )
     if not callable(body):
-        raise TileError(
-            f"the body is a function of the program, found {type(body).__name__}", here()
-        )
+        raise TileError(f"the body is a function of the program, found {type(body).__name__}", here())
     sizes = as_grid(grid)
     reading = read(body)
     name = getattr(body, "__name__", type(body).__name__)

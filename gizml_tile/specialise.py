@@ -8,9 +8,11 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gizml_tile import build
+from gizml_tile import build, gpu
 from gizml_tile.arguments import ScalarArgument, TensorArgument
 from gizml_tile.captures import Reading
+from gizml_tile.errors import TileError, here
+from gizml_tile.gpu import GpuLayout
 from gizml_tile.grids import Grid
 from gizml_tile.launch import (
     Layout,
@@ -73,21 +75,42 @@ class Launched:
 
     request: Request
     prepared: Prepared
-    layout: Layout
+    layout: Layout | GpuLayout
     executable: Any
 
 
-def launch(traces: Traces, request: Request) -> tuple[tuple[object, ...], Launched | None]:
-    """Check and run a launch: the tensors of the ``write`` calls, and what ran unless it was empty."""
+def launch(
+    traces: Traces, request: Request, stream: object = None
+) -> tuple[tuple[object, ...], Launched | None]:
+    """Check and run a launch: the tensors of the ``write`` calls, and what ran unless it was empty.
+
+    ``stream`` is where a GPU's launch is put, by default the stream that the tensors' library uses.
+    """
     prepared = prepare(traces, request)
     infos, written = prepared.infos, prepared.variant.written
-    check(request.name, prepared.names, infos, written)
+    device = check(request.name, prepared.names, infos, written)
+    if stream is not None and device == "cpu":
+        raise TileError(f"{request.name}: stream is for tensors on a GPU; leave it out", here())
     if is_empty(infos, written, request.grid):
         return prepared.results(), None
     wanted = layout(infos, written, request.grid)
-    executable = code(traces, request, prepared, wanted)
-    executable(infos, prepared.scalars, request.grid)
-    return prepared.results(), Launched(request, prepared, wanted, executable)
+    if device == "cpu":
+        executable = code(traces, request, prepared, wanted)
+        executable(infos, prepared.scalars, request.grid)
+        return prepared.results(), Launched(request, prepared, wanted, executable)
+    may_alias = wanted.may_alias
+    simple = simplified_of(prepared.variant, request, may_alias)
+    on_gpu = gpu.gpu_layout(
+        simple,
+        gpu.target_of(device, infos[0].pointer),
+        infos,
+        request.grid,
+        prepared.scalars,
+        may_alias=may_alias,
+    )
+    executable = code(traces, request, prepared, on_gpu)
+    executable(infos, prepared.scalars, request.grid, stream)
+    return prepared.results(), Launched(request, prepared, on_gpu, executable)
 
 
 def prepare(traces: Traces, request: Request) -> Prepared:
@@ -105,7 +128,7 @@ def prepare(traces: Traces, request: Request) -> Prepared:
 
 
 def code(
-    traces: Traces, request: Request, prepared: Prepared, wanted: Layout
+    traces: Traces, request: Request, prepared: Prepared, wanted: Layout | GpuLayout
 ) -> Callable[..., None]:
     """The code of a trace for a layout, compiled where there is none."""
     variant = prepared.variant
@@ -116,8 +139,13 @@ def code(
     with lock():
         if wanted not in variant.built:
             traces.misses += 1
-            program = functools.partial(program_of, variant, request)
-            variant.built[wanted] = build.executable(program, wanted, variant.digest)
+            if isinstance(wanted, Layout):
+                program = functools.partial(program_of, variant, request)
+                variant.built[wanted] = build.executable(program, wanted, variant.digest)
+            else:
+                may_alias = wanted.signature.may_alias
+                simple = functools.partial(simplified_of, variant, request, may_alias)
+                variant.built[wanted] = gpu.executable(simple, wanted, variant.digest)
         return variant.built[wanted]
 
 
@@ -126,6 +154,19 @@ def program_of(variant: Variant, request: Request) -> TileProgram:
     if variant.program is None:
         variant.program = _trace(request).program
     return variant.program
+
+
+def simplified_of(variant: Variant, request: Request, may_alias: bool) -> TileProgram:
+    """The program of a trace after the passes that all devices share, which a GPU's launch looks into."""
+    known = variant.simplified.get(may_alias)
+    if known is None:
+        with lock():
+            known = variant.simplified.get(may_alias)
+            if known is None:
+                program = functools.partial(program_of, variant, request)
+                known = build.stored_simplified(program, may_alias, variant.digest)
+                variant.simplified[may_alias] = known
+    return known
 
 
 def _stored(traces: Traces, request: Request) -> Variant | None:
@@ -168,8 +209,7 @@ def _traced(traces: Traces, request: Request) -> Variant:
         facts = {
             "tensors": [[each.captured, each.number] for each in sources],
             "scalars": [
-                [each.captured, each.number] if isinstance(each, Source) else each
-                for each in variant.scalars
+                [each.captured, each.number] if isinstance(each, Source) else each for each in variant.scalars
             ],
             "writes": variant.writes,
             "ragged": [dataclasses.astuple(each) for each in variant.ragged],
@@ -233,7 +273,6 @@ def placed(variant: Variant, request: Request) -> Prepared:
             infos.append(request.infos[source.number])
             names.append(f"argument {request.names[source.number]!r}")
     scalars = [
-        request.leaves[value.number] if isinstance(value, Source) else value
-        for value in variant.scalars
+        request.leaves[value.number] if isinstance(value, Source) else value for value in variant.scalars
     ]
     return Prepared(variant, objects, infos, names, scalars, request.grid)
