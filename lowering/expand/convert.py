@@ -40,7 +40,11 @@ def perform(x: Expansion, value: Value, way: Conversion) -> Value:
     dtype = value.dtype
     assert dtype is not None
     stored = storage.to_storage(x.build, value)
-    moved = _shuffled(x.build, stored, way) if isinstance(way, Shuffle) else _exchanged(x, stored, way)
+    if isinstance(way, Shuffle):
+        moved = _shuffled(x.build, stored, way)
+    else:
+        turns = _turns(x, way)
+        moved = _exchanged(x, stored, way, turns) if turns else _halved(x, stored, way)
     return storage.from_storage(x.build, moved, dtype)
 
 
@@ -75,11 +79,10 @@ def _shifted(build: Builder, value: Value, number: Callable[[], Value], masks: S
     return value
 
 
-def _exchanged(x: Expansion, value: Value, way: Exchange) -> Value:
+def _exchanged(x: Expansion, value: Value, way: Exchange, turns: int) -> Value:
     """The exchange through workgroup memory, in as many turns as its room asks for."""
     dtype = value.dtype
     assert dtype is not None
-    turns = _turns(x, way)
     elements = way.source.elements // turns
     buffer = x.memory.allocate("conversion", dtype, elements)
     loads = [_part(way.load, turn * elements, elements) for turn in range(turns)]
@@ -98,14 +101,17 @@ def _exchanged(x: Expansion, value: Value, way: Exchange) -> Value:
 
 
 def _turns(x: Expansion, way: Exchange) -> int:
-    """Into how many turns an exchange is cut: so many that two workgroups fit beside each other, or one."""
+    """Into how many turns an exchange is cut: so many that two workgroups fit beside each other, or one.
+
+    0 where it does not fit at all.
+    """
     for limit in (max(x.memory.limit // 2, x.memory.bytes), x.memory.limit):
         turns = 1
         while turns <= way.parts:
             if x.memory.fits(way.bytes // turns, limit):
                 return turns
             turns *= 2
-    return way.parts
+    return 0
 
 
 def _part(side: Side, first: int, elements: int) -> Side:
@@ -114,3 +120,63 @@ def _part(side: Side, first: int, elements: int) -> Side:
         (offset - first, registers) for offset, registers in side.groups if first <= offset < first + elements
     ]
     return replace(side, groups=tuple(groups))
+
+
+def _halved(x: Expansion, value: Value, way: Exchange) -> Value:
+    """The halves of a tile one after the other, for a tile that does not fit into workgroup memory.
+
+    They differ in one bit of the row or column, which the source has in a register. Where the target
+    has it in threads, each gets both halves and keeps its own.
+    """
+    found = _register_half(way.source)
+    if found is None:
+        return _exchanged(x, value, way, way.parts)
+    register_bit, axis, bit = found
+    source = _without(way.source, axis, bit)
+    source = source.with_bases(
+        "register", [basis for at, basis in enumerate(source.bases("register")) if at != register_bit]
+    )
+    target = _without(way.target, axis, bit)
+    part = cheapest(source, target, way.store.element_bytes, x.target.facts.banks)
+    halves = []
+    for half in (0, 1):
+        own = [each for each in range(value.count) if each >> register_bit & 1 == half]
+        halves.append(perform(x, x.build.pick(value, own), part))
+    both = x.build.join(halves)
+    count = way.target.size("register")
+    of_register = [place[axis] >> bit & 1 for place in way.target.table("register")]
+    near, far = (
+        x.build.pick(both, [each + count * (half ^ flip) for each, half in enumerate(of_register)])
+        for flip in (0, 1)
+    )
+    lanes, warps = ([basis[axis] >> bit & 1 for basis in way.target.bases(name)] for name in ("lane", "warp"))
+    if not any((*lanes, *warps)):
+        return near
+    other = x.build.map("ne", thread_part(x.build, lanes, warps), x.build.constant(0, I32))
+    return x.build.select(other, far, near)
+
+
+def _register_half(layout: Linear) -> tuple[int, int, int] | None:
+    """A register bit that alone moves one bit of the row or column, and nothing else: with axis and bit."""
+    everywhere = [basis for name in layout.names for basis in layout.bases(name)]
+    for number, basis in reversed(list(enumerate(layout.bases("register")))):
+        axis = 0 if basis[0] else 1
+        size = basis[axis]
+        if basis[1 - axis] or size & (size - 1) or not size:
+            continue
+        if sum(bool(each[axis] & size) for each in everywhere) == 1:
+            return number, axis, size.bit_length() - 1
+    return None
+
+
+def _without(layout: Linear, axis: int, bit: int) -> Linear:
+    """A layout of half the tile: without one bit of the row or column."""
+    low = (1 << bit) - 1
+
+    def cut(basis: tuple[int, int]) -> tuple[int, int]:
+        number = basis[axis] & low | basis[axis] >> bit + 1 << bit
+        return (number, basis[1]) if axis == 0 else (basis[0], number)
+
+    rows, columns = layout.shape
+    shape = (rows // 2, columns) if axis == 0 else (rows, columns // 2)
+    return Linear(shape, tuple((name, tuple(cut(basis) for basis in bases)) for name, bases in layout.inputs))
