@@ -1,6 +1,7 @@
 """GPU and CPU kernels as ordinary Python over tiles: see ``tile.kernel`` and ``tile.run``."""
 
 from gizml_tile import dispatch as dispatch
+from gizml_tile import layout as layout
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, DType
 from gizml_tile.errors import TileError
 from gizml_tile.grids import cdiv
@@ -36,6 +37,7 @@ __all__ = [
     "function",
     "ir",
     "kernel",
+    "layout",
     "run",
     "simulate",
     "source",
