@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gizml_tile.dtypes import I32
+from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.memory import expand_put, expand_read
 from gizml_tile.lowering.expand.products import expand_product
@@ -64,17 +65,18 @@ def _expand_read(x: Expansion, node: Node) -> None:
 
 
 def _expand_transpose(x: Expansion, node: Node) -> None:
-    """Rows and columns trade names; nothing moves until someone wants another layout."""
+    """Rows and columns trade names; then the registers move to the result's home, if that is another."""
     operand = node.args[0]
-    home = x.home(operand)
-    if node.shape == (1, 1):
-        x.define(node, x.value(operand, UNIFORM))
-    elif home is None:
-        own = x.home(node)
-        assert own is not None
-        x.define(node, x.registers(operand, own.transposed()))
-    else:
-        x.define(node, x.registers(operand, home), home.transposed())
+    home, there = x.home(node), x.home(operand)
+    assert home is not None
+    if there is None:
+        # Made where it is wanted, so no register moves at all.
+        there = home.transposed()
+    turned = there.transposed()
+    value = x.registers(operand, there)
+    x.define(node, value, turned)
+    if turned.linear != home.linear:
+        x.define(node, convert(x, value, turned, home))
 
 
 def _expand_loop(x: Expansion, node: Node) -> None:
