@@ -300,9 +300,8 @@ def _describe_cuda(tensor: Any, what: str) -> TensorInfo:
         if byte_strides is None
         else _element_strides(tuple(byte_strides), dtype, what)
     )
-    device = "cuda"
-    if hasattr(tensor, "__dlpack_device__"):
-        device = dlpack.device_name(tensor)
+    has_device = hasattr(tensor, "__dlpack_device__")
+    device = dlpack.device_name(tensor) if has_device else _device_of(pointer)
     return TensorInfo(
         dtype,
         shape,
@@ -312,6 +311,16 @@ def _describe_cuda(tensor: Any, what: str) -> TensorInfo:
         "the array is read-only" if read_only else "",
         tensor,
     )
+
+
+def _device_of(pointer: int | None) -> str:
+    """The CUDA device that memory is on; without a driver that knows it, some CUDA device."""
+    from .cuda.devices import ordinal_of
+
+    try:
+        return f"cuda:{ordinal_of('cuda', pointer or 0)}"
+    except TileError:
+        return "cuda"
 
 
 def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -175,6 +175,7 @@ class FakeCuda:
         return SUCCESS, self.clusters
 
     def cuPointerGetAttribute(self, attribute, pointer):
+        self.calls.append(("cuPointerGetAttribute", attribute, pointer))
         return SUCCESS, self.owner_of_pointer
 
     def cuStreamIsCapturing(self, stream):

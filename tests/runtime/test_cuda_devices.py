@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gizml_tile.errors import TileError
 from gizml_tile.runtime.cuda import assembler, devices, driver
+from gizml_tile.runtime.tensors import describe
 
 
 def test_a_device(cuda):
@@ -35,6 +37,14 @@ def test_a_device(cuda):
 def test_architectures(cuda, major, minor, arch):
     cuda.devices[0].update(COMPUTE_CAPABILITY_MAJOR=major, COMPUTE_CAPABILITY_MINOR=minor)
     assert devices.device(0).arch == arch
+
+
+def test_an_array_that_tells_only_its_address(cuda):
+    facts = {"version": 3, "shape": (3,), "typestr": "<f4", "data": (4096, False), "strides": None}
+    array = SimpleNamespace(__cuda_array_interface__=facts)
+    cuda.owner_of_pointer = 1
+    assert describe(array).device == "cuda:1"
+    assert cuda.called("cuPointerGetAttribute") == [("CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL", 4096)]
 
 
 def test_an_unknown_architecture(cuda):

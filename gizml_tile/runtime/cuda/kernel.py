@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from ...errors import TileError, here
 from .. import disk_cache
@@ -16,6 +17,9 @@ from .assembler import Report
 from .devices import current, device, ordinal_of
 from .modules import Loaded, launch_config, load
 from .parameters import encode_maps, in_memory, words
+
+if TYPE_CHECKING:
+    from ..fast_call import Call, FastCall
 
 _MOST_WORKGROUPS = (1 << 31) - 1
 
@@ -59,6 +63,12 @@ class CudaKernel:
             if ordinal not in self._loaded:
                 self._loaded[ordinal] = load(self.artifact, self._code, self._report, device(ordinal))
             return self._loaded[ordinal]
+
+    def fast_call(self, call: Call) -> FastCall | None:
+        """A callable that repeats a launch of this kernel natively; None where there can be none."""
+        from .fast_call import fast_call
+
+        return fast_call(call)
 
     def workgroups(self, grid: Sequence[int], ordinal: int) -> int:
         """How many workgroups a launch has. Raises TileError for more programs than a GPU can count."""
