@@ -265,6 +265,21 @@ def by_interpreter(program: Program, tensors: dict[str, np.ndarray]) -> None:
     interpret(traced.program, traced.tensors, program.grid, traced.scalars)
 
 
+@dataclass(frozen=True)
+class OnSimulator:
+    """A random program on a simulated GPU, which also must not find anything wrong."""
+
+    arch: str
+
+    def __call__(self, program: Program, tensors: dict[str, np.ndarray]) -> None:
+        if 0 in program.grid:
+            return
+        body = compile_body(program, tensors)
+        ran = tile.simulate(program.grid, body, kind="cuda", arch=self.arch)
+        wrong = [finding for finding in ran.findings if finding.kind not in ("bank conflict", "uncoalesced")]
+        assert not wrong, "; ".join(f"{each.kind}: {each.text}" for each in wrong)
+
+
 def by_simplified_interpreter(program: Program, tensors: dict[str, np.ndarray]) -> None:
     """The same after the passes that all devices share."""
     traced = trace("body", compile_body(program, tensors), grid_rank=len(program.grid))
@@ -285,7 +300,8 @@ def check(program: Program, execute: Execute = on_device) -> Outcome:
     except Exception as error:
         return Outcome(f"{type(error).__name__}: {error}", type(error).__name__)
     outcome = compare(program, arrays, memory, before, untouched)
-    if program.ieee and outcome.problem is None and execute in (on_device, on_device_decorated):
+    on_a_device = execute in (on_device, on_device_decorated) or isinstance(execute, OnSimulator)
+    if program.ieee and outcome.problem is None and on_a_device:
         compare_bits(program, arrays, outcome)
     return outcome
 

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from execute import (
     Execute,
+    OnSimulator,
     Outcome,
     by_interpreter,
     by_simplified_interpreter,
@@ -35,6 +36,7 @@ RUNNERS: dict[str, Execute] = {
     "decorated": on_device_decorated,
     "interpreter": by_interpreter,
     "simplified": by_simplified_interpreter,
+    **{arch: OnSimulator(arch) for arch in ("sm_75", "sm_80", "sm_90a", "sm_120a")},
 }
 FORK = multiprocessing.get_context("fork")
 
