@@ -100,11 +100,11 @@ class CudaKernel:
         workgroups = self.workgroups(grid, ordinal)
         order = streams.order(tensors, ordinal, stream)
         packed = words(self.artifact.parameters, tensors, scalars, grid)
-        encoded = encode_maps(self.artifact.maps, tensors)
-        # The driver copies parameters when it takes a launch, so the memory is this call's alone.
-        memory, addresses = in_memory(self.artifact.parameters, packed, encoded)
         config = launch_config(self.artifact, workgroups, order.stream)
         with current(loaded.device), streams.ordered(order):
+            encoded = encode_maps(self.artifact.maps, tensors)
+            # The driver copies parameters when it takes a launch, so the memory is this call's alone.
+            memory, addresses = in_memory(self.artifact.parameters, packed, encoded)
             status, _ = driver.attempt("cuLaunchKernelEx", config, loaded.function, addresses, 0)
             del memory
             if status:
