@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gizml_tile.dtypes import I32
 from gizml_tile.lowering.expand.convert import convert
+from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.memory import expand_put, expand_read
 from gizml_tile.lowering.expand.products import expand_product
@@ -13,7 +14,7 @@ from gizml_tile.lowering.expand.reduce import expand_reduce
 from gizml_tile.lowering.expand.staging import Ring, open_ring, stage_here
 from gizml_tile.lowering.expand.values import make_tile
 from gizml_tile.lowering.kernel_ir.builder import Value
-from gizml_tile.lowering.planning.plan import UNIFORM
+from gizml_tile.lowering.planning.plan import UNIFORM, TileLayout
 from gizml_tile.nodes import Node, Region
 
 
@@ -59,9 +60,22 @@ def _expand_read(x: Expansion, node: Node) -> None:
     stage = x.plan.stages.get(node)
     if stage is None:
         layout = x.plan.accesses[node].layout
-        x.define(node, expand_read(x, node, layout), layout)
+        value = expand_read(x, node, layout)
+        if node.shape == (1, 1):
+            x.define(node, value)
+        else:
+            _define_in(x, node, value, layout)
     elif stage.loop is None:
         stage_here(x, node)
+
+
+def _define_in(x: Expansion, node: Node, value: Value, layout: TileLayout) -> None:
+    """Define a node whose registers come in another layout than its home, perhaps."""
+    home = x.home(node)
+    assert home is not None, node
+    x.define(node, value, layout)
+    if layout.linear != home.linear:
+        x.define(node, convert(x, value, layout, home))
 
 
 def _expand_transpose(x: Expansion, node: Node) -> None:
@@ -72,11 +86,7 @@ def _expand_transpose(x: Expansion, node: Node) -> None:
     if there is None:
         # Made where it is wanted, so no register moves at all.
         there = home.transposed()
-    turned = there.transposed()
-    value = x.registers(operand, there)
-    x.define(node, value, turned)
-    if turned.linear != home.linear:
-        x.define(node, convert(x, value, turned, home))
+    _define_in(x, node, x.registers(operand, there), there.transposed())
 
 
 def _expand_loop(x: Expansion, node: Node) -> None:
