@@ -198,7 +198,7 @@ def offsets_of(x: Expansion, block: Block, moves: Moves) -> tuple[Value, tuple[t
         stride = build.convert(along.stride, dtype)
         total = build.add(total, build.mul(build.convert(thread, dtype), stride))
         if along.kind == "unit":
-            constants = list(places[:: moves.width])
+            constants = [sum(each) for each in zip(constants, places[:: moves.width], strict=True)]
         else:
             spread.append((stride, list(places[:: moves.width])))
     together = list(zip(*(places for _, places in spread), strict=True)) or [()] * accesses

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gizml_tile.dtypes import I32, MASK, to_numpy
 from gizml_tile.layout import Linear
-from gizml_tile.lowering.expand.control import make_tile
+from gizml_tile.lowering.expand.control import expand_region, make_tile
 from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion
-from gizml_tile.lowering.expand.indices import make_index
+from gizml_tile.lowering.expand.indices import define_ids, make_index
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Kernel, Parameter
+from gizml_tile.lowering.planning.accesses import plan_access
+from gizml_tile.lowering.planning.bounds import facts
 from gizml_tile.lowering.planning.plan import Plan, Signature, TileLayout
 from gizml_tile.lowering.simulate import Memory, simulate
 from gizml_tile.nodes import Region, Tensor, TileProgram
@@ -61,7 +65,6 @@ def kernel_of(x):
         tuple(x.memory.buffers),
         x.plan.threads,
         body,
-        axes=x.plan.signature.grid_rank,
     )
 
 
@@ -116,3 +119,65 @@ def run(x, *arrays, grid=(1,), scalars=()):
 def named(linear):
     """A layout for tests."""
     return TileLayout("test", linear)
+
+
+def strided(rng, shape, dtype, steps=None, gap=None):
+    """A tensor of random values in memory of its own, with guards around: a `Memory` and its view.
+
+    ``steps`` are the strides' kinds along the axes: 1 in order, -1 reversed, 2 with gaps, 0 repeated;
+    ``gap`` is how many elements lie between rows.
+    """
+    steps = steps or [1] * len(shape)
+    kind = to_numpy(dtype)
+    strides, extent = [0] * len(shape), 1
+    for axis in reversed(range(len(shape))):
+        strides[axis] = extent * steps[axis]
+        if steps[axis]:
+            extent *= max(shape[axis], 1) * abs(steps[axis])
+            extent += gap or 0
+    before = 64 - sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True) if stride < 0)
+    data = random_values(rng, before + extent + 64, dtype)
+    view = np.lib.stride_tricks.as_strided(
+        data[before:], shape, [stride * kind.itemsize for stride in strides]
+    )
+    return Memory(data, before, tuple(shape), tuple(strides)), view
+
+
+def random_values(rng, count, dtype):
+    """Values of a type that conversions to narrower types do not make equal."""
+    kind = to_numpy(dtype)
+    if dtype is MASK:
+        return rng.integers(0, 2, count).astype(bool)
+    if dtype.is_float:
+        return (rng.standard_normal(count) * 40).astype(np.float32).astype(kind)
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    return rng.integers(low, high, count, dtype=kind, endpoint=True)
+
+
+def signature_of(program, memories, shapes, grid, scalars=(), wide=False, may_alias=False):
+    """What a launch on these tensors tells a plan."""
+    strides, alignments = [], []
+    for tensor, memory in zip(program.tensors, memories, strict=True):
+        kinds = ["unit" if s == 1 else "zero" if s == 0 else "any" for s in memory.strides]
+        numbers = [memory.offset, 16, *(s for s in memory.strides if s not in (0, 1))]
+        size = tensor.dtype.bytes
+        strides.append(tuple(kinds))
+        alignments.append(math.gcd(*(number * size for number in numbers), 16))
+    known = facts(program, shapes, grid, scalars)
+    return Signature(tuple(strides), tuple(alignments), known, len(grid), wide, may_alias)
+
+
+def run_program(program, memories, grid, layouts, warps=1, scalars=(), wide=False, may_alias=False):
+    """Expand a program with given layouts of its reads and puts, and simulate it; the findings."""
+    shapes = [memory.shape for memory in memories]
+    signature = signature_of(program, memories, shapes, grid, scalars, wide, may_alias)
+    nodes = [node for node in program.body.walk() if node.op in ("read", "put")]
+    homes, accesses = {}, {}
+    for node, known in zip(nodes, signature.facts, strict=True):
+        accesses[node], _ = plan_access(program, node, layouts[node], signature, known)
+        if node.op == "read":
+            homes[node] = layouts[node]
+    x = expansion(program, warps, signature=signature, layouts=homes, accesses=accesses)
+    define_ids(x, 0)
+    expand_region(x, program.body)
+    return x, run(x, *memories, grid=grid, scalars=scalars)
