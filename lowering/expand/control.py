@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from gizml_tile.dtypes import I32
 from gizml_tile.lowering.expand.convert import convert
-from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.memory import expand_put, expand_read
 from gizml_tile.lowering.expand.products import expand_product

@@ -42,7 +42,7 @@ def _source(x: Expansion, dot: Dot, arg: Node, layout: TileLayout, scratch: list
         shared = x.shared(found.node)
         return shared.transposed() if found.transposed else shared
     home = x.home(found.node)
-    if home is None:
+    if home is None or found.node.shape == (1, 1):
         # Made where it is wanted: in the fragments, or in any spread on its way to a buffer.
         shape = (arg.shape[0], arg.shape[1])
         spread = blocked(shape, lanes=x.target.facts.lanes, warps=x.plan.warps)
