@@ -9,21 +9,23 @@ import numpy as np
 from gizml_tile.lowering.simulate.numbers import Array
 
 NEVER = 1 << 30  # the time of an access that is still in flight
-ENGINE = 1024  # agents from here on are no threads: the copy engine, then the matrix units of four warps
+ENGINE = 1024  # agents from here on are no threads
 
 
 class Clocks:
     """Who knows which accesses of whom to be over, in a batch of workgroups.
 
-    All accesses bear the batch's time, which advances when threads meet. ``known[workgroup, warp, other]``
-    is the time before which everything that ``other`` did is over as far as the warp can tell; the lanes of
-    a warp differ until they meet, so a warp stands there for itself too. Behind the warps come the copy
-    engine and the matrix units of each four warps, where a kernel is ``asynchronous``.
+    All accesses bear the batch's time, which advances when threads meet. ``known[workgroup, warp, part]``
+    is the time before which everything that a part of the workgroup did is over as far as the warp can tell.
+    Parts are the warps (its own: the lanes of a warp differ until they meet) and, in a kernel that is
+    ``asynchronous``, the copy engine as it reads, the matrix units of each four warps, and the
+    bulk loads that each signal tells of.
     """
 
-    def __init__(self, workgroups: int, warps: int, lanes: int, asynchronous: bool) -> None:
+    def __init__(self, workgroups: int, warps: int, lanes: int, asynchronous: bool, signals: int) -> None:
         self.warps = warps
-        self.parts = warps + (1 + (warps + 3) // 4 if asynchronous else 0)
+        self.readers = warps + (1 + (warps + 3) // 4 if asynchronous else 0)
+        self.parts = self.readers + (signals if asynchronous else 0)
         self.known = np.zeros((workgroups, warps, self.parts), np.int64)
         self.now = 1
         self.floor = 0  # what happened before this time is over for every warp of the batch
@@ -34,16 +36,20 @@ class Clocks:
 
     @property
     def engine(self) -> int:
-        """The copy engine's part."""
+        """The part of the copy engine as a reader of workgroup memory."""
         return self.warps
 
-    def unit(self, warp: int) -> int:
-        """The part of the matrix units that a warp's group of four uses."""
-        return self.warps + 1 + warp // 4
+    def units(self, warps: Array) -> Array:
+        """The part of the matrix units of the four warps that a warp belongs to."""
+        return np.asarray(self.warps + 1 + warps // 4)
 
-    def agent(self, part: int) -> int:
-        """The agent that stands for a part which is no warp."""
-        return ENGINE + part - self.warps
+    def signals(self, numbers: Array) -> Array:
+        """The part of the bulk loads that a signal tells of."""
+        return np.asarray(self.readers + numbers)
+
+    def agents(self, parts: Array) -> Array:
+        """The agents that stand for parts which are no warps."""
+        return np.asarray(ENGINE + parts - self.warps)
 
     def release(self, workgroups: Array, warps: Sequence[int] | Array) -> Array:
         """What these warps know together now, their own accesses so far included: [workgroups, parts]."""

@@ -7,9 +7,8 @@ import numpy as np
 from gizml_tile.lowering.kernel_ir.instructions import Copy, Instruction
 from gizml_tile.lowering.simulate import costs
 from gizml_tile.lowering.simulate.accesses import GlobalAccess, WorkgroupAccess, mask_of, offsets_of
-from gizml_tile.lowering.simulate.clocks import NEVER
 from gizml_tile.lowering.simulate.numbers import Array
-from gizml_tile.lowering.simulate.threads import Flight, Threads
+from gizml_tile.lowering.simulate.threads import Copying, Threads
 
 
 def copy(threads: Threads, at: Instruction) -> None:
@@ -39,39 +38,22 @@ def copy(threads: Threads, at: Instruction) -> None:
         costs.wavefronts(threads, at, to.address, to.bytes, to.mask)
     if batch.checks:
         keys, who = to.granules(threads)
-        memory = batch.memory
-        memory.check_before_write(threads, at, keys, who)
-        memory.writer[keys] = memory.codes(at, threads.thread[who], NEVER)
+        batch.memory.write_later(threads, at, keys, who, threads.thread[who])
     left = np.ones(threads.size, np.bool_) if threads.active is None else threads.active.copy()
-    flights = threads.copies
-    flights.flights.append(Flight(at, to, data, flights.groups.copy(), left))
+    threads.copies.flights.append(Copying(at, threads.copies.closed.copy(), left, to, data))
 
 
 def copy_commit(threads: Threads, at: Instruction) -> None:
-    if threads.active is None:
-        threads.copies.groups += 1
-    else:
-        threads.copies.groups[threads.active] += 1
+    threads.copies.close(threads.active)
 
 
 def copy_wait(threads: Threads, at: Instruction) -> None:
     assert isinstance(at.attr, int)
-    flights = threads.copies
-    oldest_left = flights.groups - at.attr
-    remaining = []
-    for flight in flights.flights:
-        landing = flight.left & (flight.group < oldest_left)
-        if threads.active is not None:
-            landing &= threads.active
-        if landing.any():
-            _land(threads, flight, landing)
-            flight.left &= ~landing
-        if flight.left.any():
-            remaining.append(flight)
-    flights.flights = remaining
+    for flight, landing in threads.copies.landing(at.attr, threads.active):
+        _land(threads, flight, landing)
 
 
-def _land(threads: Threads, flight: Flight, landing: Array) -> None:
+def _land(threads: Threads, flight: Copying, landing: Array) -> None:
     memory = threads.batch.memory
     access = flight.access
     whole = bool(landing.all()) and access.mask is None
@@ -91,8 +73,4 @@ def _land(threads: Threads, flight: Flight, landing: Array) -> None:
         else:
             address = access.address[mask]
             keys, who = memory.keys(threads, address, np.nonzero(mask)[1], access.bytes)
-        codes = memory.codes(flight.at, threads.thread[who])
-        memory.writer[keys] = codes
-        if memory.fenced is not None:
-            memory.fenced[keys] = NEVER
-            memory.unfenced.append((keys, codes))
+        memory.wrote(threads, flight.at, keys, who)

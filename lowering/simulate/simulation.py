@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
+from gizml_tile.lowering.simulate.bulk import finish
 from gizml_tile.lowering.simulate.clocks import Clocks
 from gizml_tile.lowering.simulate.findings import Findings, Log
 from gizml_tile.lowering.simulate.numbers import Array
+from gizml_tile.lowering.simulate.signals import Signals
 from gizml_tile.lowering.simulate.structure import Deadlock, last_uses, run
 from gizml_tile.lowering.simulate.tensors import Memory, Shadow, Tensor, tensors_of, written_tensors
 from gizml_tile.lowering.simulate.threads import Batch, Threads
@@ -82,7 +84,8 @@ class _Launch:
         self.log = Log()
         self.last_uses = last_uses(kernel.body)
         operations = {each.op for each in kernel.body.walk()}
-        self.asynchronous = bool(operations & {"bulk_load", "bulk_store", "group_mma"})
+        self.asynchronous = bool(operations & {"bulk_load", "bulk_store", "group_mma", "fence_async"})
+        self.products = "group_mma" in operations
         self.waits = "roles" in operations or "signal_wait" in operations
 
     def run(self) -> Findings:
@@ -116,7 +119,7 @@ class _Launch:
         kernel = self.kernel
         lanes = kernel.target.facts.lanes
         warps = -(-kernel.threads // lanes)
-        clocks = Clocks(len(numbers), warps, lanes, self.asynchronous)
+        clocks = Clocks(len(numbers), warps, lanes, self.asynchronous, kernel.signals)
         memory = WorkgroupMemory(kernel, len(numbers), clocks, self.log, self.checks)
         batch = Batch(
             kernel,
@@ -131,9 +134,13 @@ class _Launch:
             clocks,
             memory,
             self.last_uses,
+            has_products=self.products,
         )
+        if kernel.signals:
+            batch.signals = Signals(len(numbers), kernel.signals, clocks.parts)
         for waiting in run(Threads(batch, 0, warps), kernel.body):
             raise Deadlock([waiting])
+        finish(batch)
 
     def _report(self, deadlock: Deadlock) -> None:
         for waiting in deadlock.waiting:

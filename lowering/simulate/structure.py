@@ -8,7 +8,7 @@ import numpy as np
 
 from gizml_tile.dtypes import I64
 from gizml_tile.lowering.kernel_ir.instructions import Block, Instruction, Parameter, Role
-from gizml_tile.lowering.simulate import accesses, barriers, copies, warps
+from gizml_tile.lowering.simulate import accesses, barriers, bulk, copies, products, signals, warps
 from gizml_tile.lowering.simulate.numbers import HELD, Array, bitcast, constant, convert, evaluate
 from gizml_tile.lowering.simulate.threads import Threads, Waiting
 
@@ -31,7 +31,10 @@ def run(threads: Threads, block: Block) -> Iterator[Waiting]:
         if waiting is not None:
             yield from waiting(threads, instruction)
         else:
-            value = _evaluate(threads, instruction)
+            if threads.batch.has_products:
+                value = _evaluate_beside_products(threads, instruction)
+            else:
+                value = _evaluate(threads, instruction)
             if value is not None:
                 threads.values[instruction] = value
         for each in dead:
@@ -46,6 +49,21 @@ def _evaluate(threads: Threads, at: Instruction) -> Array | None:
     dtypes = [arg.dtype for arg in at.args if arg.dtype is not None]
     assert at.dtype is not None
     return evaluate(at.op, args, dtypes, at.dtype)
+
+
+def _evaluate_beside_products(threads: Threads, at: Instruction) -> Array | None:
+    """`_evaluate`, watching the registers that asynchronous matrix operations use."""
+    renamed = products.check_registers(threads, at) if threads.flying else None
+    value = _evaluate(threads, at)
+    threads.step += 1
+    if value is not None and at.op not in ("group_mma", "result", *products.RENAMED):
+        threads.made[id(value)] = threads.step
+    if value is not None and at.op in products.RENAMED:
+        made = max((threads.made.get(id(threads.get(arg)), -1) for arg in at.args), default=-1)
+        threads.made[id(value)] = made
+        if renamed is not None:
+            threads.flying[id(value)] = (value, renamed)
+    return value
 
 
 def last_uses(block: Block) -> dict[Block, tuple[tuple[Instruction, ...], ...]]:
@@ -173,9 +191,15 @@ def _uniform(threads: Threads, at: Instruction, value: Array, what: str) -> None
         threads.batch.log.add("divergent", at, f"{what} differs in {name}", int(differs.any(axis=1).sum()))
 
 
-def _kept(active: Array | None, new: Array, old: Array) -> Array:
+def _kept(threads: Threads, active: Array | None, new: Array, old: Array) -> Array:
     """New values where threads are active, the old ones elsewhere."""
-    return new if active is None else np.where(active, new, old)
+    if active is None:
+        return new
+    value = np.where(active, new, old)
+    for part in (new, old):
+        if id(part) in threads.flying:
+            threads.flying[id(value)] = (value, threads.flying[id(part)][1])
+    return value
 
 
 def _loop(threads: Threads, at: Instruction) -> Iterator[Waiting]:
@@ -201,8 +225,8 @@ def _loop(threads: Threads, at: Instruction) -> Iterator[Waiting]:
         yield from run(threads, block)
         inside = None if everyone else threads.active
         results = [threads.get(each) for each in block.results]
-        carried = [_kept(inside, new, old) for new, old in zip(results, carried, strict=True)]
-        counter = _kept(inside, counter + step, counter)
+        carried = [_kept(threads, inside, new, old) for new, old in zip(results, carried, strict=True)]
+        counter = _kept(threads, inside, counter + step, counter)
         threads.active = around
     threads.carried[at] = carried
 
@@ -224,7 +248,9 @@ def _branch(threads: Threads, at: Instruction) -> Iterator[Waiting]:
         if merged is None:
             merged = results
         else:
-            merged = [_kept(threads.active, new, old) for new, old in zip(results, merged, strict=True)]
+            merged = [
+                _kept(threads, threads.active, new, old) for new, old in zip(results, merged, strict=True)
+            ]
         threads.active = around
     if merged is None:
         merged = [constant((0,) * each.count, each.dtype or I64) for each in at.blocks[0].results]
@@ -276,6 +302,7 @@ WAITING: dict[str, Callable[[Threads, Instruction], Iterator[Waiting]]] = {
     "when": _when,
     "roles": _roles,
     "barrier": barriers.barrier,
+    "signal_wait": signals.signal_wait,
 }
 PLAIN: dict[str, Plain] = {
     "constant": _leaf_constant,
@@ -301,4 +328,17 @@ PLAIN: dict[str, Plain] = {
     "shuffle": warps.shuffle,
     "outer": warps.outer,
     "mma": warps.mma,
+    "signal_init": signals.signal_init,
+    "signal_expect": signals.signal_expect,
+    "signal_arrive": signals.signal_arrive,
+    "bulk_load": bulk.bulk_load,
+    "bulk_store": bulk.bulk_store,
+    "bulk_commit": bulk.bulk_commit,
+    "bulk_wait": bulk.bulk_wait,
+    "fence_async": bulk.fence_async,
+    "group_mma": products.group_mma,
+    "group_fence": products.group_fence,
+    "group_commit": products.group_commit,
+    "group_wait": products.group_wait,
+    "registers": lambda threads, at: None,
 }

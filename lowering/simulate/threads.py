@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from gizml_tile.lowering.simulate.workgroup_memory import WorkgroupMemory
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.simulate.accesses import WorkgroupAccess
+    from gizml_tile.lowering.simulate.signals import Signals
 
 
 class Meeting:
@@ -28,23 +30,71 @@ class Meeting:
         self.released = np.zeros((workgroups, parts), np.int64)
 
 
-class Copies:
-    """The asynchronous copies in flight of some threads, and how many groups each thread closed."""
+@dataclass(slots=True, eq=False)
+class Flight:
+    """Asynchronous operations of one instruction: each thread's group, and whose have not landed yet."""
 
-    def __init__(self, threads: int) -> None:
-        self.groups = np.zeros(threads, np.int64)
-        self.flights: list[Flight] = []
+    at: Instruction
+    group: Array
+    left: Array
 
 
 @dataclass(slots=True, eq=False)
-class Flight:
-    """One instruction's copies: where they go, their data by thread, each thread's group, who waits yet."""
+class Copying(Flight):
+    """Copies: where they go, and their data by thread."""
 
-    at: Instruction
     access: WorkgroupAccess
     data: Array
-    group: Array
-    left: Array
+
+
+@dataclass(slots=True, eq=False)
+class Storing(Flight):
+    """Bulk stores: the granules that each reads, and the elements and data that it writes."""
+
+    who: Array  # the thread of each
+    keys: Array  # [stores, granules]
+    elements: Array  # [stores, elements of a box]
+    inside: Array  # likewise
+    data: Array  # likewise
+    read: Array  # whether the source of each is free again
+
+
+@dataclass(slots=True, eq=False)
+class Multiplying(Flight):
+    """Asynchronous matrix operations: the granules that they read, whose, and the sums."""
+
+    keys: Array
+    who: Array
+    sums: Array
+
+
+F = TypeVar("F", bound=Flight)
+
+
+class Groups(Generic[F]):
+    """Asynchronous operations in flight of some threads, and how many groups each thread closed."""
+
+    def __init__(self, threads: int) -> None:
+        self.closed = np.zeros(threads, np.int64)
+        self.flights: list[F] = []
+
+    def close(self, active: Array | None) -> None:
+        """The active threads close their group."""
+        if active is None:
+            self.closed += 1
+        else:
+            self.closed[active] += 1
+
+    def landing(self, newest: int, active: Array | None) -> Iterator[tuple[F, Array]]:
+        """Flights that land by a wait for all but the newest groups, and in which threads they do."""
+        for flight in self.flights:
+            landing = flight.left & (flight.group < self.closed - newest)
+            if active is not None:
+                landing &= active
+            if landing.any():
+                flight.left &= ~landing
+                yield flight, landing
+        self.flights = [flight for flight in self.flights if flight.left.any()]
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +117,10 @@ class Batch:
     memory: WorkgroupMemory
     last_uses: dict[Block, tuple[tuple[Instruction, ...], ...]]
     progress: int = 0
+    signals: Signals | None = None
     barriers: dict[int, Meeting] = field(default_factory=dict)
+    unfinished: list[Threads] = field(default_factory=list)
+    has_products: bool = False
 
     @property
     def lanes(self) -> int:
@@ -110,7 +163,17 @@ class Threads:
         self.everyone: Array = np.arange(self.size)
         self._own_floor = (-1, 0)
         self.role = ""
-        self.copies = Copies(self.size)
+        self.copies: Groups[Copying] = Groups(self.size)
+        self.stores: Groups[Storing] = Groups(self.size)
+        self.products: Groups[Multiplying] = Groups(self.size)
+        # Sums of asynchronous matrix operations in flight, by the identity of their array.
+        self.flying: dict[int, tuple[Array, Multiplying]] = {}
+        # When an array was made, counted in instructions, and the last group_fence.
+        self.made: dict[int, int] = {}
+        self.step = 0
+        self.fenced_at = -1
+        self.last_touch: Array | None = np.zeros(self.size, np.int64) if batch.signals else None
+        batch.unfinished.append(self)
 
     def get(self, value: Instruction) -> Array:
         """A value in these threads."""
@@ -142,6 +205,11 @@ class Threads:
     def who(self) -> str:
         """These threads as texts call them."""
         return f"role {self.role}" if self.role else "the workgroup"
+
+    def touch(self, who: Array) -> None:
+        """Threads access memory: see `Signals.released`."""
+        if self.last_touch is not None:
+            self.last_touch[who] = self.batch.clocks.now
 
     def own_floor(self) -> int:
         """A time before which all that threads of these warps did is over for their own warp."""

@@ -52,7 +52,7 @@ class WorkgroupMemory:
             size = workgroups * self.granules
             self.writer = np.full(size, -1, np.int64)
             self.last_read = np.full(size, -1, np.int64)
-            self.readers = np.full((size, clocks.parts), -1, np.int32)
+            self.readers = np.full((size, clocks.readers), -1, np.int32)
             self.fenced: Array | None = None
             if any(each.op == "fence_async" or each.op in _ASYNCHRONOUS for each in kernel.body.walk()):
                 self.fenced = np.full(size, -1, np.int64)
@@ -84,8 +84,14 @@ class WorkgroupMemory:
     def read(self, threads: Threads, at: Instruction, keys: Array, who: Array) -> None:
         """Check and remember reads of threads ``who`` (numbers in the batch), one for each key."""
         self.check_after_writes(threads, at, keys, who, "reads")
+        self._remember(threads, keys, who)
+        self.last_read[keys] = self.clocks.now << _TIME | self.number(at) << _INSTRUCTION
+
+    def _remember(self, threads: Threads, keys: Array, who: Array) -> None:
+        """Threads as readers: a lane of each warp, or that there were several."""
         clocks = self.clocks
-        slots = keys * clocks.parts + threads.warp[who]
+        threads.touch(who)
+        slots = keys * clocks.readers + threads.warp[who]
         mine = (clocks.now << 7 | threads.lane[who]).astype(np.int32)
         flat = self.readers.reshape(-1)
         before = flat[slots]
@@ -99,7 +105,6 @@ class WorkgroupMemory:
             several[chosen[before[chosen] >> 7 >= known]] = True
         if several.any():
             flat[slots[several]] = clocks.now << 7 | _MANY
-        self.last_read[keys] = clocks.now << _TIME | self.number(at) << _INSTRUCTION
 
     def check_after_writes(
         self, threads: Threads, at: Instruction, keys: Array, who: Array, verb: str
@@ -141,6 +146,11 @@ class WorkgroupMemory:
     def write(self, threads: Threads, at: Instruction, keys: Array, who: Array) -> Array:
         """Check and remember writes; gives where another thread wrote too, in the same instruction."""
         self.check_before_write(threads, at, keys, who)
+        return self.wrote(threads, at, keys, who)
+
+    def wrote(self, threads: Threads, at: Instruction, keys: Array, who: Array) -> Array:
+        """Remember writes; gives where another thread wrote too."""
+        threads.touch(who)
         codes = self.codes(at, threads.thread[who])
         self.writer[keys] = codes
         if self.fenced is not None:
@@ -164,7 +174,8 @@ class WorkgroupMemory:
     def _check_readers(self, threads: Threads, at: Instruction, keys: Array, who: Array) -> None:
         readers = self.readers[keys]
         warp = threads.warp[who]
-        over = self.clocks.known[threads.workgroup[who], warp] > readers >> 7
+        known = self.clocks.known[threads.workgroup[who], warp, : self.clocks.readers]
+        over = known > readers >> 7
         rows = np.arange(len(who))
         own = readers[rows, warp]
         over[rows, warp] |= (own & 127) == threads.lane[who]
@@ -180,6 +191,63 @@ class WorkgroupMemory:
                 text = self._text(threads, keys, who, of_kind, "writes")
                 text += f", which the {other.op} at {_line(other)} reads, not ordered before"
                 self.log.add(kind, at, text, int(of_kind.sum()))
+
+    # The copy engine and matrix units
+
+    def fence(self, threads: Threads) -> None:
+        """What these threads wrote may be read asynchronously, once that is ordered after now."""
+        assert self.fenced is not None
+        fencing = np.zeros((threads.workgroups, ENGINE), np.bool_)
+        who = threads.numbers_of_active()
+        fencing[threads.workgroup[who], threads.thread[who]] = True
+        left = []
+        for keys, codes in self.unfenced:
+            current = self.writer[keys] == codes
+            done = fencing[keys // self.granules, codes & (1 << _INSTRUCTION) - 1]
+            self.fenced[keys[done & current]] = self.clocks.now
+            if not done.all():
+                left.append((keys[~done], codes[~done]))
+        self.unfenced = left
+
+    def read_later(self, threads: Threads, at: Instruction, keys: Array, who: Array, parts: Array) -> None:
+        """Check reads that a part of the workgroup goes on with until it is waited for."""
+        writers = self.check_after_writes(threads, at, keys, who, "reads")
+        assert self.fenced is not None
+        agents = writers & (1 << _INSTRUCTION) - 1
+        times = writers >> _TIME
+        by_threads = (writers >= 0) & (agents < ENGINE) & (times < NEVER)
+        part = self.clocks.part_of[np.where(by_threads, agents, 0)]
+        place = threads.workgroup[who], threads.warp[who], part
+        # Those that are not even ordered were reported as races.
+        ordered = self.clocks.over(*place, times) | (agents == threads.thread[who])
+        fence = self.fenced[keys]
+        seen = self.clocks.over(*place, fence) | ((agents == threads.thread[who]) & (fence < NEVER))
+        bad = by_threads & ordered & ~seen
+        if bad.any():
+            other = self.instructions[int(writers[np.flatnonzero(bad)[0]]) >> _INSTRUCTION & (1 << 20) - 1]
+            text = self._text(threads, keys, who, bad, "asynchronously reads")
+            text += f", which the {other.op} at {_line(other)} writes, without a fence_async after it"
+            self.log.add("race", at, text, int(bad.sum()))
+        self.readers[keys, parts] = _READING
+        self.last_read[keys] = NEVER << _TIME | self.number(at) << _INSTRUCTION
+
+    def finish_reading(self, keys: Array, parts: Array) -> None:
+        """A part of the workgroup has read what it read later."""
+        self.readers[keys, parts] = self.clocks.now << 7 | _MANY
+
+    def read_by(self, threads: Threads, keys: Array, who: Array, part: int) -> None:
+        """What a part read later becomes a read of these threads, now."""
+        self.readers[keys, part] = -1
+        self._remember(threads, keys, who)
+
+    def write_later(self, threads: Threads, at: Instruction, keys: Array, who: Array, agents: Array) -> None:
+        """Check writes that land later, and mark what they write."""
+        self.check_before_write(threads, at, keys, who)
+        self.writer[keys] = self.codes(at, agents, NEVER)
+
+    def finish_writing(self, at: Instruction, keys: Array, agents: Array) -> None:
+        """What was written later has landed."""
+        self.writer[keys] = self.codes(at, agents)
 
     def same_granule(self, threads: Threads, at: Instruction, keys: Array, who: Array, where: Array) -> None:
         """Report writes of several threads of one instruction to the same place."""
@@ -201,7 +269,7 @@ class WorkgroupMemory:
         return " = ".join(names) or f"byte {byte} of workgroup memory"
 
 
-_ASYNCHRONOUS = frozenset("bulk_store group_mma".split())
+_ASYNCHRONOUS = frozenset("bulk_load bulk_store group_mma".split())
 
 
 def _line(at: Instruction) -> str:

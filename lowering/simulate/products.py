@@ -1,0 +1,244 @@
+"""Asynchronous matrix operations of four warps, whose operands may lie in workgroup memory."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from gizml_tile.dtypes import F32, DType
+from gizml_tile.lowering.kernel_ir.instructions import Buffer, GroupMatrix, Instruction, Operand
+from gizml_tile.lowering.simulate.bulk import CHUNK, swizzled
+from gizml_tile.lowering.simulate.numbers import Array, constant, to_float32
+from gizml_tile.lowering.simulate.threads import Multiplying, Threads
+
+ROWS = 64
+_WARPS = 4
+_STEP = 32  # bytes of k in one step of the unit
+
+
+def group_mma(threads: Threads, at: Instruction) -> Array:
+    """Products as of `warps.mma`. The sums are there at once, but in flight until they are waited for."""
+    matrix = at.attr
+    assert isinstance(matrix, GroupMatrix) and at.dtype is not None
+    threads.meet_in_warps(at)
+    a, b, c = at.args
+    right = Side(threads, at, matrix, matrix.b, b, matrix.n)
+    left = None if matrix.a is None else Side(threads, at, matrix, matrix.a, a, ROWS)
+    if left is None:
+        _check_fenced(threads, at, a)
+    if not matrix.fresh:
+        _check_fenced(threads, at, c)
+    rows = _from_registers(threads, a, matrix) if left is None else left.numbers(threads, matrix.dtype)
+    columns = right.numbers(threads, matrix.dtype)
+    product = np.matmul(rows, columns.transpose(0, 2, 1)).reshape(len(rows), -1)
+    spread = product.take(_sums(matrix.n), axis=1)  # [groups, registers, lanes of four warps]
+    spread = spread.transpose(1, 0, 2).reshape(at.count, threads.size)
+    start = constant(0, at.dtype) if matrix.fresh else threads.get(c)
+    if at.dtype.is_integer:
+        sums = (start + spread.astype(np.int64)).astype(np.int32)
+    else:
+        sums = (to_float32(start, at.dtype) + spread).astype(start.dtype)
+    left_over = np.ones(threads.size, np.bool_) if threads.active is None else threads.active.copy()
+    flight = Multiplying(
+        at, threads.products.closed.copy(), left_over, *_read(threads, at, left, right), sums
+    )
+    threads.products.flights.append(flight)
+    threads.flying[id(sums)] = (sums, flight)
+    return sums
+
+
+class Side:
+    """One operand in workgroup memory: rows of ``matrix.k`` elements, for each group of four warps."""
+
+    def __init__(
+        self,
+        threads: Threads,
+        at: Instruction,
+        matrix: GroupMatrix,
+        operand: Operand,
+        offset: Instruction,
+        rows: int,
+    ) -> None:
+        self.buffer: Buffer = threads.batch.kernel.buffers[operand.buffer]
+        size = matrix.dtype.bytes
+        groups = threads.wide(offset).reshape(-1, _WARPS * threads.batch.lanes)
+        if (groups != groups[:, :1]).any():
+            threads.batch.log.add("divergent", at, f"the offset in {self.buffer.name} differs between lanes")
+        start = groups[:, :1, None].astype(np.int64) * self.buffer.dtype.bytes + self.buffer.offset
+        # [groups, rows, k] in bytes; chunks are whole on the operand's contiguous axis.
+        self.address = swizzled(start + _addresses(operand, rows, matrix.k, size), operand.swizzle)
+        fast = slice(None, None, CHUNK // size)
+        self.chunks = self.address[:, fast] if operand.transposed else self.address[:, :, fast]
+        self.workgroup = threads.workgroup[:: _WARPS * threads.batch.lanes]
+        end = self.buffer.offset + self.buffer.bytes
+        bad = (self.address < self.buffer.offset) | (self.address + size > end)
+        if threads.active is not None:
+            bad &= threads.active[:: _WARPS * threads.batch.lanes, None, None]
+        if bad.any():
+            text = f"reads byte {int(self.address[bad][0]) - self.buffer.offset} of {self.buffer.name}"
+            threads.batch.log.add(
+                "out of bounds", at, f"{text}, which has {self.buffer.bytes}", int(bad.sum())
+            )
+        self.address = np.where(
+            (self.address < 0) | (self.address >= threads.batch.memory.bytes), 0, self.address
+        )
+
+    def numbers(self, threads: Threads, dtype: DType) -> Array:
+        """The operand of each group: [groups, rows, k]."""
+        memory = threads.batch.memory
+        view = memory.data.view(memory.view(self.buffer).dtype)
+        each = self.workgroup[:, None, None] * (memory.bytes // view.itemsize)
+        return _numbers(view.take(each + self.address // view.itemsize, mode="clip"), dtype)
+
+    def granules(self, threads: Threads) -> Array:
+        """The granules that are read: [groups, rows or chunks of them, ...]."""
+        memory = threads.batch.memory
+        inside = np.clip(self.chunks, 0, memory.bytes - CHUNK)
+        first = self.workgroup[:, None, None] * memory.granules + inside // memory.granule
+        return np.asarray(first[..., None] + np.arange(CHUNK // memory.granule))
+
+
+@lru_cache(maxsize=64)
+def _addresses(operand: Operand, rows: int, depth: int, size: int) -> Array:
+    """The byte of each [row, k] from the operand's start on, swizzle left out.
+
+    PTX ISA, "Shared Memory Matrix Layout": rows of a span of bytes (16 without a swizzle) in groups of
+    eight, which ``stride`` separates; ``leading`` leads to the next span of the contiguous axis.
+    """
+    span = operand.swizzle or CHUNK
+    steps = max(depth * size // _STEP, 1)
+    k = np.arange(depth)
+    step, inside = k // (depth // steps), k % (depth // steps)
+    row = np.arange(rows)
+    if operand.transposed:
+        along = row * size
+        return np.asarray(
+            (along // span * operand.leading + along % span)[:, None]
+            + step * 2 * operand.stride
+            + inside // 8 * operand.stride
+            + inside % 8 * span
+        )
+    along = inside * size
+    by_row = row // 8 * operand.stride + row % 8 * span
+    if operand.swizzle:
+        return np.asarray(by_row[:, None] + step * _STEP + along)
+    return np.asarray(
+        by_row[:, None] + step * 2 * operand.leading + along // CHUNK * operand.leading + along % CHUNK
+    )
+
+
+def _numbers(value: Array, dtype: DType) -> Array:
+    if dtype.is_integer:
+        return np.asarray(value.astype(np.float64))
+    if dtype is F32:
+        # TF32: the unit does not look at the 13 low bits.
+        return (value.view(np.int32) & np.int32(-1 << 13)).view(np.float32)
+    return to_float32(value, dtype)
+
+
+@lru_cache(maxsize=16)
+def _sums(columns: int) -> Array:
+    """The element (row-major) of each register of each lane: PTX ISA, "wgmma: register fragments"."""
+    lane = np.arange(128)
+    register = np.arange(columns // 2)[:, None]
+    row = 16 * (lane // 32) + lane % 32 // 4 + 8 * (register >> 1 & 1)
+    column = 8 * (register >> 2) + 2 * (lane % 4) + (register & 1)
+    return np.asarray(row * columns + column)
+
+
+@lru_cache(maxsize=16)
+def _rows_in_registers(depth: int, size: int) -> Array:
+    """For each [row, k] of a in registers: register * 128 + lane."""
+    word = 4 // size
+    registers = ROWS * depth // 128
+    register, lane = np.divmod(np.arange(registers * 128), 128)
+    step, words, inside = register // (4 * word), register // word % 4, register % word
+    row = 16 * (lane // 32) + lane % 32 // 4 + 8 * (words & 1)
+    k = step * 8 * word + 4 * word * (words >> 1) + word * (lane % 4) + inside
+    places = np.empty((ROWS, depth), np.int64)
+    places[row, k] = np.arange(registers * 128)
+    return places
+
+
+def _from_registers(threads: Threads, a: Instruction, matrix: GroupMatrix) -> Array:
+    held = threads.wide(a)
+    by_group = held.reshape(len(held), -1, 128).transpose(1, 0, 2).reshape(-1, len(held) * 128)
+    return _numbers(by_group.take(_rows_in_registers(matrix.k, matrix.dtype.bytes), axis=1), matrix.dtype)
+
+
+def _read(threads: Threads, at: Instruction, left: Side | None, right: Side) -> tuple[Array, Array]:
+    """Check what is read: by each warp its 16 rows of a, and all of b. Gives the granules and threads."""
+    none = np.empty(0, np.int64)
+    batch = threads.batch
+    if not batch.checks:
+        return none, none
+    lanes = batch.lanes
+    first_lanes = np.arange(0, threads.size, lanes).reshape(-1, _WARPS)  # of each group's warps
+    columns = right.granules(threads).reshape(len(first_lanes), 1, -1)
+    keys = [np.broadcast_to(columns, (len(first_lanes), _WARPS, columns.shape[2]))]
+    if left is not None:
+        # In order of rows (or of chunks of them), so that each warp's 16 stand together.
+        keys.append(left.granules(threads).reshape(len(first_lanes), _WARPS, -1))
+    all_keys = np.concatenate(keys, axis=2)
+    who = np.broadcast_to(first_lanes[:, :, None], all_keys.shape)
+    if threads.active is not None:
+        chosen = threads.active[who]
+        all_keys, who = all_keys[chosen], who[chosen]
+    all_keys, who = all_keys.reshape(-1), who.reshape(-1)
+    batch.memory.read_later(threads, at, all_keys, who, batch.clocks.units(threads.warp[who]))
+    return all_keys, who
+
+
+def _check_fenced(threads: Threads, at: Instruction, value: Instruction) -> None:
+    """Report registers that other instructions wrote since the last fence."""
+    if threads.made.get(id(threads.get(value)), -1) > threads.fenced_at:
+        text = f"uses registers that the {value.op} before it wrote, without a group_fence between"
+        threads.batch.log.add("race", at, text)
+
+
+def group_fence(threads: Threads, at: Instruction) -> None:
+    threads.fenced_at = threads.step
+
+
+def group_commit(threads: Threads, at: Instruction) -> None:
+    threads.products.close(threads.active)
+
+
+def group_wait(threads: Threads, at: Instruction) -> None:
+    assert isinstance(at.attr, int)
+    batch = threads.batch
+    clocks = batch.clocks
+    landed = list(threads.products.landing(at.attr, threads.active))
+    if batch.checks:
+        for flight, landing in landed:
+            done = landing[flight.who]
+            who = flight.who[done]
+            units = clocks.units(threads.warp[who])
+            batch.memory.finish_reading(flight.keys[done], units)
+            clocks.known[threads.workgroup[who], threads.warp[who], units] = clocks.now + 1
+        clocks.advance()
+    threads.flying = {key: held for key, held in threads.flying.items() if held[1].left.any()}
+
+
+# Registers in flight
+
+RENAMED = frozenset("pick join bitcast".split())
+_PASSED_ON = frozenset("loop branch when".split())
+
+
+def check_registers(threads: Threads, at: Instruction) -> Multiplying | None:
+    """Report an instruction that touches sums in flight; gives whose sums it only renames."""
+    for arg in () if at.op == "result" else at.args:
+        held = threads.flying.get(id(threads.get(arg)))
+        if held is None:
+            continue
+        flight = held[1]
+        if at.op in RENAMED:
+            return flight
+        as_sums = at.op == "group_mma" and arg is at.args[2]
+        if not as_sums and at.op not in _PASSED_ON:
+            threads.batch.log.add(
+                "in flight", at, "touches the sums of a group_mma before a group_wait for it"
+            )
+    return None
