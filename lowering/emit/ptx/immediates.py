@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import struct
-from functools import lru_cache
 
 from gizml_tile.dtypes import BF16, F16, F32, DType
 from gizml_tile.lowering.kernel_ir.instructions import Number
 from gizml_tile.rounding import round_to
 
 
-@lru_cache(maxsize=4096)
 def bits(number: Number, dtype: DType) -> int:
     """The bits of a number stored as a type, without sign."""
     if not dtype.is_float:
@@ -37,7 +35,6 @@ def _e4m3(value: float) -> int:
     return sign | (shift << 3) + (units >> shift)
 
 
-@lru_cache(maxsize=4096)
 def immediate(number: Number, dtype: DType) -> str:
     """A number of 32 or 64 bits as an operand."""
     if dtype is F32:
