@@ -167,6 +167,8 @@ def _column_reader(
 ) -> Step:
     """Reads a thread's elements at one k after the other, several at once where they are neighbours."""
     together = 1
+    # Along k the lanes' rows are up to four apart. Banks are free of conflicts while at most four of any
+    # eight lanes have rows of their own; a result with few rows or few columns can have eight.
     if isinstance(source, Shared) and _is_fast(source, axis):
         together = min(_WIDE_BYTES // source.tile.dtype.bytes, depth)
     read = _steps(x, source, layout, axis, depth // together, bit_length(together))

@@ -74,7 +74,7 @@ def _candidates(
         for atom in ATOMS
         if (atom.a_dtype.is_float if floats else (atom.a_dtype, atom.b_dtype) == (a_dtype, b_dtype))
     ]
-    how = "F32 fused multiply-adds, products and order exact" if floats else "I32 multiplications and sums"
+    how = "F32 fused multiply-adds in the order of k" if floats else "I32 products and sums"
     return (*tried, Candidate(MULTIPLY_ADD, True, how))
 
 
