@@ -98,28 +98,9 @@ def kernel(program: TileProgram, layout: GpuLayout) -> Kernel:
 def artifact(program: TileProgram, layout: GpuLayout) -> Artifact:
     """The text of a simplified program's kernel, and how it is launched."""
     from gizml_tile.lowering.emit import ptx
-    from gizml_tile.runtime.cuda.artifact import Artifact, MapDimension, MapSpec, Parameter
+    from gizml_tile.runtime.cuda.artifact import of_emitted
 
-    made = ptx.emit(kernel(program, layout))
-    parameters = [
-        Parameter(each.parameter.kind, each.parameter.number, each.parameter.axis, each.dtype.text)
-        for each in made.arguments
-    ]
-    maps = []
-    for each in made.maps:
-        axes = reversed(range(len(each.box)))
-        dimensions = tuple(MapDimension(axis, each.box[axis]) for axis in axes)
-        maps.append(MapSpec(each.tensor, dimensions, each.swizzle))
-        parameters.append(Parameter("tensor_map", len(maps) - 1))
-    return Artifact(
-        made.text,
-        made.entry,
-        made.arch,
-        made.threads,
-        made.workgroup_memory,
-        parameters=tuple(parameters),
-        maps=tuple(maps),
-    )
+    return of_emitted(ptx.emit(kernel(program, layout)))
 
 
 def source(program: TileProgram, layout: GpuLayout) -> str:

@@ -17,6 +17,7 @@ from gizml_tile.grids import GridSpec, resolve
 from gizml_tile.launch import CacheInfo, State, Traces, lock
 from gizml_tile.program import Program
 from gizml_tile.repeat import Repeat, Repeats, key_of, repeat_of
+from gizml_tile.runtime.cuda.streams import handle
 from gizml_tile.runtime.tensors import describe
 from gizml_tile.signature import Arguments, Leaf, Values, signature_of
 from gizml_tile.specialise import Launched, Request, launch
@@ -153,21 +154,26 @@ class Kernel(_Written):
         return Gridded(self, self.grid).simulate(*args, **named)
 
     def _launch(self, grid: GridSpec | None, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        stream = named.pop("stream", None)
         key = key_of(grid, named, own=grid is self.grid)
+        given = {}
+        if stream is not None:
+            # Launches on a stream are known apart: only GPUs' repeats take one.
+            key = None if key is None else (key, "stream")
+            given = {"stream": handle(stream)}
         if key is not None and not State.tracing:
             for repeat in self._more_repeats.of(key):
-                results = repeat(*args)
+                results = repeat(*args, **given)
                 if results is not None:
                     self._traces.hits += 1
                     return results
         self._refuse_inside()
-        stream = named.pop("stream", None)
         constants = named
         if self._configs is not None:
             constants = {**named, **self._chosen(grid, args, named, self._measure)}
         results, launched = launch(self._traces, self._request(grid, args, constants), stream)
         if launched is not None and key is not None and self._more_repeats.is_second(key, launched):
-            self._repeat(key, launched, args, grid, not named)
+            self._repeat(key, launched, args, grid, plain=not named and stream is None)
         return results
 
     def _repeat(
@@ -176,6 +182,7 @@ class Kernel(_Written):
         launched: Launched,
         args: tuple[Any, ...],
         grid: GridSpec | None,
+        *,
         plain: bool,
     ) -> None:
         """Make later launches like this one natively, where that can be."""

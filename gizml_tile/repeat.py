@@ -12,7 +12,7 @@ from typing import Any
 from gizml_tile.captures import Watch, read
 from gizml_tile.dtypes import DType
 from gizml_tile.grids import GridSpec
-from gizml_tile.launch import Source
+from gizml_tile.launch import Layout, Source
 from gizml_tile.runtime.fast_call import Call, fast_call
 from gizml_tile.signature import Leaf
 from gizml_tile.specialise import Launched
@@ -115,7 +115,9 @@ def repeat_of(launched: Launched, args: tuple[Any, ...], spec: GridSpec | None) 
     numbers = {
         name for name, leaf in zip(request.names, request.leaves, strict=True) if _is_number(leaf)
     }
-    call = fast_call(
+    on_gpu = not isinstance(launched.layout, Layout)
+    made = launched.executable.fast_call if on_gpu else fast_call
+    call = made(
         Call(
             kernel=launched.executable,
             arguments=args,
@@ -128,8 +130,9 @@ def repeat_of(launched: Launched, args: tuple[Any, ...], spec: GridSpec | None) 
             values=launched.prepared.scalars,
             grid=request.grid,
             written=variant.writes,
-            may_alias=launched.layout.may_alias,
-            free_scalars=not numbers & _names(spec),
+            may_alias=launched.may_alias,
+            # A GPU's code also rests on where the blocks are that an index leads to.
+            free_scalars=not numbers & _names(spec) and not (on_gpu and _has_indices(launched)),
             entries=[entry for watch in known for entry in watch.entries],
             cells=[cell for watch in known for cell in watch.cells],
         )
@@ -141,7 +144,11 @@ def repeat_of(launched: Launched, args: tuple[Any, ...], spec: GridSpec | None) 
 def _guarded(call: Repeat, attributes: tuple[tuple[object, str, object], ...]) -> Repeat:
     """A repeat that also compares attributes, which the native side cannot."""
     unchanged = Watch((), (), attributes).unchanged
-    return lambda *given: call(*given) if unchanged() else None
+    return lambda *given, **named: call(*given, **named) if unchanged() else None
+
+
+def _has_indices(launched: Launched) -> bool:
+    return any(isinstance(number, int) for number in launched.prepared.scalars)
 
 
 def _places(frame: Sequence[object], count: int) -> dict[int, int]:

@@ -78,6 +78,12 @@ class Launched:
     layout: Layout | GpuLayout
     executable: Any
 
+    @property
+    def may_alias(self) -> bool:
+        """Whether a written tensor's memory meets another tensor's."""
+        layout = self.layout
+        return layout.may_alias if isinstance(layout, Layout) else layout.signature.may_alias
+
 
 def launch(
     traces: Traces, request: Request, stream: object = None

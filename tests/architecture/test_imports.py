@@ -18,7 +18,7 @@ PARTS = {
     "gizml_tile": Path(gizml_tile.__file__).parent,
 }
 # What is joined by `kernel` and the modules that stand directly under it: all of a launch.
-JOINING = {"__init__", "dispatch", "kernel", "build", "looking", "cli", "tune", "specialise"}
+JOINING = {"__init__", "dispatch", "kernel", "build", "gpu", "looking", "simulating", "cli", "tune", "specialise"}
 # The tile IR, and what says how it is traced and checked.
 TILE_IR = {"nodes", "dtypes", "errors", "target", "rounding", "layout"}
 
