@@ -50,20 +50,21 @@ class _Alive:
             container = self._container.get(instruction)
             if container is not None:
                 self._pending.append(container)
-            match instruction.op:
-                case "param":
-                    assert isinstance(instruction.attr, int)
-                    self._value(self._loops[instruction], instruction.attr - 1)
-                case "result":
-                    assert isinstance(instruction.attr, int)
-                    self._value(instruction.args[0], instruction.attr)
-                case "loop":
-                    self._pending += instruction.args[:3]
-                case _:
-                    self._pending += instruction.args
+            if instruction.op in ("param", "result"):
+                self._value(instruction)
+            elif instruction.op == "loop":
+                self._pending += instruction.args[:3]
+            else:
+                self._pending += instruction.args
 
-    def _value(self, source: Instruction, number: int) -> None:
-        """A loop's or a branch's value is needed; number -1 is the loop's counter."""
+    def _value(self, instruction: Instruction) -> None:
+        """A loop's or a branch's value is needed, or a loop's counter, which has number -1."""
+        number = instruction.attr
+        assert isinstance(number, int)
+        if instruction.op == "param":
+            source, number = self._loops[instruction], number - 1
+        else:
+            (source,) = instruction.args
         self._pending.append(source)
         values = self.values.setdefault(source, set())
         if number in values or number < 0:
@@ -90,10 +91,12 @@ class _Kept:
         return Block(block.params, tuple(kept), self._replaced.all(block.results))
 
     def _instruction(self, instruction: Instruction) -> Instruction:
-        if instruction.op in ("loop", "branch"):
-            return self._narrowed(instruction)
         if instruction.op == "result":
             return self._result(instruction)
+        if not instruction.blocks:
+            return self._replaced.rebuild(instruction)
+        if instruction.op in ("loop", "branch"):
+            return self._narrowed(instruction)
         blocks = tuple([self.block(block) for block in instruction.blocks])
         return self._replaced.rebuild(instruction, blocks)
 

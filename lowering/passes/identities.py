@@ -70,14 +70,14 @@ class Identities:
         if len(numbers) > 1 and len(set(numbers)) > 1:
             return Instruction("constant", (), numbers, made.dtype, made.count, made.place)
         scalar = Instruction("constant", (), numbers[0], made.dtype, 1, made.place)
-        return scalar if made.count == 1 else self._like(scalar, made)
+        if made.count > 1:
+            self._emit(scalar)
+        return self._like(scalar, made)
 
     def _like(self, value: Instruction, made: Instruction) -> Instruction:
         """A value with the registers of ``made``: one register is repeated."""
         if value.count == made.count:
             return value
-        if value.op == "constant":
-            self._emit(value)
         return Instruction("pick", (value,), (0,) * made.count, made.dtype, made.count, made.place)
 
     def _integers(self, made: Instruction) -> Instruction:

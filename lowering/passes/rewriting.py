@@ -29,10 +29,13 @@ class Replaced(dict[Instruction, Instruction]):
 
     def rebuild(self, instruction: Instruction, blocks: tuple[Block, ...] = ()) -> Instruction:
         """The instruction on what stands for its operands, and with new blocks; noted if it changed."""
-        args = self.all(instruction.args)
-        if args == instruction.args and blocks == instruction.blocks:
-            return instruction
-        made = with_operands(instruction, args, blocks)
+        for arg in instruction.args:
+            if arg in self:
+                break
+        else:
+            if blocks == instruction.blocks:
+                return instruction
+        made = with_operands(instruction, self.all(instruction.args), blocks)
         self[instruction] = made
         return made
 
