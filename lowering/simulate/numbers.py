@@ -171,8 +171,9 @@ def _fma(a: Array, b: Array, c: Array) -> Array:
     if small.any():
         doubtful |= small & (total != 0)
     if doubtful.any():
-        addend = np.broadcast_to(c, total.shape)[doubtful].astype(np.float64)
-        result[doubtful] = _odd(total[doubtful], _lost(product[doubtful], addend)).astype(np.float32)
+        product, addend = (np.broadcast_to(each, total.shape)[doubtful] for each in (product, c))
+        lost = _lost(product, addend.astype(np.float64))
+        result[doubtful] = _odd(total[doubtful], lost).astype(np.float32)
     return result
 
 
