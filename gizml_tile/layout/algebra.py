@@ -229,22 +229,38 @@ def crd2idx(coordinate: Any, layout: Any, stride: Any = None) -> Any:
         return layout(coordinate)
     if not isinstance(layout, Layout):
         layout = make_layout(layout, stride)
-    total: Any = coprofile(layout)
-
-    def add(part: Any, shape: Any, stride: Any) -> None:
-        nonlocal total
-        if isinstance(shape, tuple):
-            for each in zip(_unpacked(part, shape), shape, stride, strict=True):
-                add(*each)
-        elif part is None or isinstance(part, tuple):
-            raise ValueError(f"the coordinate {text(coordinate)} does not fit the shape {text(layout.shape)}")
-        elif isinstance(stride, Basis):
-            total = _plus(total, part * stride.scale, stride.path)
-        elif stride:
-            total = total + part * stride
-
-    add(coordinate, layout.shape, layout.stride)
+    terms: list[tuple[Any, Any]] = []
+    if not _gather(coordinate, layout.shape, layout.stride, terms):
+        raise ValueError(f"the coordinate {text(coordinate)} does not fit the shape {text(layout.shape)}")
+    if not any(isinstance(step, Basis) for _, step in terms):
+        return sum((part * step for part, step in terms), start=0) if terms else coprofile(layout)
+    total = coprofile(layout)
+    for part, step in terms:
+        total = _plus(total, part * step.scale, step.path)
     return total
+
+
+def _gather(part: Any, shape: Any, stride: Any, terms: list[tuple[Any, Any]]) -> bool:
+    """Each number of a coordinate with its stride, those of stride 0 left out; whether it fits the shape."""
+    if not isinstance(shape, tuple):
+        if stride != 0:
+            terms.append((part, stride))
+        return part is not None and not isinstance(part, tuple)
+    if isinstance(part, tuple):
+        return len(part) == len(shape) and all(
+            _gather(*each, terms) for each in zip(part, shape, stride, strict=True)
+        )
+    if part is None:
+        return False
+    last = len(shape) - 1
+    for number, (mode, steps) in enumerate(zip(shape, stride, strict=True)):
+        if number == last:
+            _gather(part, mode, steps, terms)
+        else:
+            extent = tuples.int_tuple_product(mode)
+            _gather(part % extent, mode, steps, terms)
+            part = part // extent
+    return True
 
 
 def _plus(total: Any, amount: Any, path: tuple[int, ...]) -> Any:
@@ -252,22 +268,6 @@ def _plus(total: Any, amount: Any, path: tuple[int, ...]) -> Any:
         return total + amount
     first, *_ = path
     return (*total[:first], _plus(total[first], amount, path[1:]), *total[first + 1 :])
-
-
-def _unpacked(part: Any, shape: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A part of a coordinate with one entry for each mode."""
-    if isinstance(part, tuple):
-        if len(part) != len(shape):
-            raise ValueError(f"the coordinate {text(part)} does not fit the shape {text(shape)}")
-        return part
-    if part is None:
-        raise ValueError("a wildcard has no index; slice keeps the modes with a wildcard")
-    parts = []
-    for mode in shape[:-1]:
-        extent = tuples.int_tuple_product(mode)
-        parts.append(part % extent)
-        part = part // extent
-    return (*parts, part)
 
 
 def idx2crd(index: Any, layout: Any, stride: Any = None) -> Any:

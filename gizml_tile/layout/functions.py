@@ -55,8 +55,9 @@ def composition(first: Any, second: Any) -> Any:
     """The layout c to ``first(second(c))``, with the modes of ``second``.
 
     ``second`` may be a tile, a tuple of layouts, numbers and None: each applies to one mode, a number n
-    means n:1 and None leaves the mode. ValueError where no layout does it: each stride of ``second``
-    must divide the extents of ``first`` or be divided by them, until its extent is used up.
+    means n:1 and None leaves the mode. ValueError where no layout does it leaf by leaf: each stride of
+    ``second`` must divide the extents of ``first`` or be divided by them until its extent is used up,
+    and the sums of ``second`` must not carry from one mode of ``first`` to the next.
     """
     if isinstance(first, ComposedLayout):
         return ComposedLayout(first.inner, first.offset, composition(first.outer, second))
@@ -68,7 +69,7 @@ def composition(first: Any, second: Any) -> Any:
         return ComposedLayout(first, 0, second)
     if isinstance(second, tuple):
         return by_mode(composition, first, second)
-    return _composed(first, second.shape, second.stride)
+    return _composed(first, second)
 
 
 def by_mode(operation: Any, layout: Layout, tile: tuple[Any, ...]) -> Layout:
@@ -80,35 +81,49 @@ def by_mode(operation: Any, layout: Layout, tile: tuple[Any, ...]) -> Layout:
     return joined(*modes)
 
 
-def _composed(first: Layout, shape: Any, stride: Any) -> Layout:
-    if isinstance(shape, tuple):
-        return joined(*(_composed(first, *each) for each in zip(shape, stride, strict=True)))
-    if isinstance(stride, Basis):
-        return _composed(get_(first, *stride.path), shape, stride.scale)
-    if shape == 1 or stride == 0:
-        return Layout(shape, 0)
-    result: list[Mode] = []
-    left, step = shape, stride
-    *inner, (_, last) = leaves_of(_coalesced(first)) or [(1, 0)]
-    for extent, own in inner:
-        if left == 1:
-            break
-        if (left - 1) * step < extent:
-            result.append((left, own * step))
-            left = 1
-        elif step % extent == 0:
-            step //= extent
-        elif extent % step == 0 and left % (extent // step) == 0:
-            result.append((extent // step, own * step))
-            left, step = left // (extent // step), 1
-        else:
+def _composed(first: Layout, second: Layout) -> Layout:
+    """Leaf by leaf: a sum of leaves stays a sum as long as no number of the coordinate overflows."""
+    used: dict[tuple[tuple[int, ...], int], int] = {}  # the mode of ``first`` -> the largest number there
+
+    def compose(shape: Any, stride: Any) -> Layout:
+        if isinstance(shape, tuple):
+            return joined(*map(compose, shape, stride))
+        path = stride.path if isinstance(stride, Basis) else ()
+        target = leaves_of(_coalesced(get_(first, *path)))
+        parts = _leaf_composed(target, shape, stride.scale if isinstance(stride, Basis) else stride)
+        if parts is None:
             raise ValueError(
-                f"{first} after {shape}:{stride} is no layout: {left} steps of {step} do not divide the "
-                f"extent {extent}"
+                f"{first} after {second} is no layout: {shape}:{stride} does not fit its extents"
             )
-    if left > 1:
-        result.append((left, last * step))
-    return layout_of(result)
+        for mode, extent, step in parts:
+            total = used[path, mode] = used.get((path, mode), 0) + (extent - 1) * step
+            if mode < len(target) - 1 and total >= target[mode][0]:
+                raise ValueError(
+                    f"{first} after {second} is no layout: {shape}:{stride} overlaps other modes"
+                )
+        return layout_of([(extent, step * target[mode][1]) for mode, extent, step in parts] or [(shape, 0)])
+
+    return compose(second.shape, second.stride)
+
+
+def _leaf_composed(target: list[Mode], extent: int, step: int) -> list[tuple[int, int, int]] | None:
+    """The steps of a leaf through the modes it meets: (mode, extent, step) each, or None."""
+    parts: list[tuple[int, int, int]] = []
+    if step == 0:
+        return parts
+    for mode, (limit, _) in enumerate(target[:-1]):
+        if extent == 1 or (extent - 1) * step < limit:
+            break
+        if step % limit == 0:
+            step //= limit
+        elif limit % step == 0 and extent % (limit // step) == 0:
+            parts.append((mode, limit // step, step))
+            extent, step = extent // (limit // step), 1
+        else:
+            return None
+    else:
+        mode = len(target) - 1
+    return [*parts, (mode, extent, step)] if extent > 1 else parts
 
 
 def complement(layout: Layout, cotarget: Any = 1) -> Layout:

@@ -115,14 +115,12 @@ def make_layout_tv(threads: Layout, values: Layout) -> tuple[Any, Layout]:
     ``threads`` and ``values`` lay them out over the tile. The layout maps (thread, value) to the index
     in the tile, column-major: threads ``(4,1)``, values ``(1,8)`` give ``(4,8)`` and ``(4,8):(1,4)``.
     """
+    for each in (threads, values):
+        if size(right_inverse(each)) != size(each):
+            raise ValueError(f"make_layout_tv needs threads and values without gaps, found {each}")
     covered = raked_product(threads, values)
     holders = Layout((size(threads), size(values)), (1, size(threads)))
-    places = right_inverse(covered)
-    if size(places) != size(holders):
-        raise ValueError(
-            f"make_layout_tv needs threads and values without gaps, found {threads} and {values}"
-        )
-    return int_tuple_product_each(covered.shape), composition(places, holders)
+    return int_tuple_product_each(covered.shape), composition(right_inverse(covered), holders)
 
 
 def recast_layout(layout: Any, old_bits: int, new_bits: int) -> Any:
@@ -159,7 +157,7 @@ def _widened(layout: Any, times: int) -> Any:
         return max(extent // kept, 1), 1
 
     wide = _nested([widen(*leaf) for leaf in leaves_of(layout)], layout)
-    if size(wide) * times != size(layout):
+    if (size(wide) * times, cosize(wide) * times) != (size(layout), cosize(layout)):
         raise ValueError(f"recast_layout: {layout} does not fill elements {times} times as wide")
     return wide
 
