@@ -10,6 +10,7 @@ from tile_ir_interpreter import interpret
 
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8
 from gizml_tile.layout import blocked
+from gizml_tile.lowering.simulate import Memory
 from gizml_tile.program import trace
 
 FLOATS = [F32, F16, BF16, FP8]
@@ -103,3 +104,46 @@ def random_case(seed):
 def test_random_blocks(seed):
     program, memories, views, grid, layouts, warps, wide = random_case(seed)
     check(program, memories, views, grid, layouts, warps=warps, wide=wide)
+
+
+def test_one_thread_of_those_that_hold_an_element_puts_it():
+    x, y = np.zeros((1, 32), np.float32), np.zeros((1, 32), np.float32)
+    program = trace("test", lambda p: p.write(y, [1, 32]).put(p.zeros([1, 32]), [0, 0])).program
+    (put,) = [node for node in program.body.walk() if node.op == "put"]
+    memories = [Memory.of(y)]
+    for layout, masked in (
+        (blocked((1, 32), vector=1, warps=1), 2),
+        (blocked((1, 32), vector=4, warps=1), 3),
+    ):
+        x, _ = run_program(program, memories, (1, 1, 1), {put: named(layout)})
+        (store,) = [each for each in x.build.body().walk() if each.op == "store"]
+        assert len(store.args) == masked
+
+
+def counted(shape, block, layout, **settings):
+    """The loads of a program that reads one block, by width and whether they are masked."""
+    numbers = np.random.default_rng(0)
+    source, view = strided(numbers, shape, F32, gap=settings.pop("gap", 0))
+    target, out = strided(numbers, shape, F32)
+
+    def body(p):
+        tile = p.read(view, block).at([p.id(0), p.id(1)])
+        p.write(out, block).put(tile, [p.id(0), p.id(1)])
+
+    program = trace("test", body).program
+    nodes = [node for node in program.body.walk() if node.op in ("read", "put")]
+    grid = [-(-size // each) for size, each in zip(shape, block, strict=True)]
+    memories, views = [source, target], [view, out]
+    x = check(program, memories, views, (*grid, 1), dict.fromkeys(nodes, named(layout)), **settings)
+    loads = [each for each in x.build.body().walk() if each.op == "load"]
+    return [(each.attr.width, len(each.attr.places), len(each.args) > 1) for each in loads]
+
+
+def test_masks_stand_only_where_they_are_needed():
+    layout = blocked((16, 32), vector=4, warps=1)
+    assert counted((32, 64), [16, 32], layout) == [(4, 4, False)]
+    assert counted((30, 64), [16, 32], layout) == [(4, 4, True)]
+    assert counted((32, 60), [16, 32], layout) == [(4, 4, True)]
+    # Rows of 62 lie 64 apart: whole blocks go by vectors, the last ones by elements.
+    assert counted((32, 62), [16, 32], layout, gap=2) == [(4, 4, False), (1, 16, True)]
+    assert counted((32, 62), [16, 32], layout) == [(2, 8, True)]
