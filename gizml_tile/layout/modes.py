@@ -9,10 +9,12 @@ from gizml_tile.layout.tuples import depth_of, leafwise, rank_of, text
 
 
 def get_shape(layout: Layout | ComposedLayout) -> Any:
+    """The extents of a layout's modes."""
     return layout.shape
 
 
 def get_stride(layout: Layout) -> Any:
+    """The strides of a layout's modes."""
     if not isinstance(layout, Layout):
         raise ValueError(f"only a plain layout has a stride, found {layout}")
     return layout.stride
