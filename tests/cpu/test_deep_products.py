@@ -313,6 +313,34 @@ def test_a_result_that_is_stored_twice_and_used_on():
     agree([3, 2], body)
 
 
+@pytest.mark.parametrize("type_", ["f32", "bf16", "i1"])
+def test_what_is_stored_with_a_product(type_):
+    """Blocks are stored as they become whole: what they meet, edges on all sides, two places, no turn."""
+    rng = np.random.default_rng(5)
+    for m, depth, n, block in (
+        (75, 40, 90, (32, 16, 64)),
+        (40, 700, 33, (32, 64, 32)),
+        (37, 0, 20, (16, 8, 16)),
+    ):
+        bm, bk, bn = block
+        a, b = numbers(rng, (m, depth), TYPES[type_]), numbers(rng, (depth, n), TYPES[type_])
+        row, column, near = (numbers(rng, shape, np.dtype(np.float32)) for shape in ((n,), (m, 1), (m, n)))
+        c, d = np.empty((m + 8, n + 5), np.float32), np.empty((m, n - 3), np.float32)
+
+        def body(p, a=a, b=b, row=row, column=column, near=near, c=c, d=d, bm=bm, bk=bk, bn=bn):
+            i, j = p.id(0), p.id(1)
+            A, B, N = p.read(a, [bm, bk]), p.read(b, [bk, bn]), p.read(near, [bm, bn])
+            zero = p.zeros([bm, bn], tile.I32 if type_ == "i1" else tile.F32)
+            s = p.fold(0, A.blocks(1), zero, lambda k, t: t + A.at([i, k]).dot(B.at([k, j])))
+            value = (
+                s.to(tile.F32) * p.read(column, [bm, 1]).at([i, 0]) + p.read(row, [bn]).at([j]) - N.at([i, j])
+            )
+            p.write(c, [bm, bn]).put_window(value + p.iota([bm, bn], 1), [i * bm - 3, j * bn - 7])
+            p.write(d, [bm, bn]).put(value.relu(), [i, j])
+
+        agree([-(-m // bm), -(-n // bn)], body, bound=1e-3)
+
+
 def test_the_result_takes_the_left_operands_place():
     """a = a @ b, each program with rows of its own; and a view that overlaps what is written."""
     rng = np.random.default_rng(6)

@@ -70,6 +70,7 @@ def test_a_matrix_product_is_one_deep_product():
 
     text = lines([2, 2], body)
     assert text[0].startswith("one product of the loop's whole depth, 32 x 32 by F32 fused multiply-add")
+    assert text[1] == "each of its blocks, as soon as it is whole:"
     assert steps(text) == [["put"]]
     assert not any(line.startswith("loop") for line in text)
     unit_name = "the BF16 matrix unit" if host().amx_bf16 else "BF16 pairs" if host().bf16_dot else "F32"

@@ -40,6 +40,17 @@ class Block:
     def dtype(self) -> DType:
         return self.scope.unit.program.tensors[self.view.tensor].dtype
 
+    def holds(self, row: Value, rows: int, column: Value, columns: int) -> str:
+        """Whether all of a part of the block lies inside the tensor."""
+        function = self.scope.function
+        checks = [] if self.inside == "true" else [self.inside]
+        for along, first, count in ((self.rows, row, rows), (self.columns, column, columns)):
+            start = function.add(along.start, first)
+            if not along.nonnegative:
+                checks.append(function.compare("sge", start, 0))
+            checks.append(function.compare("sle", function.add(start, count), along.size))
+        return function.all_of(checks)
+
     def row(self, row: Value, width: int) -> Line:
         """The block's row, whose elements are taken ``width`` at a time along the columns."""
         return self._line(self.rows, self.columns, row, width)

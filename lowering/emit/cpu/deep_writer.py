@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gizml_tile.lowering.emit.cpu.access import block_of
-from gizml_tile.lowering.emit.cpu.builder import Value, vector
-from gizml_tile.lowering.emit.cpu.dot import Ahead, DotShape, depth_step, micro_product
+from gizml_tile.lowering.emit.cpu.builder import Value
+from gizml_tile.lowering.emit.cpu.dot import Ahead, DotShape, Finish, depth_step, micro_product
 from gizml_tile.lowering.emit.cpu.packing import FEW_ROWS_DEPTH, Pack
 from gizml_tile.lowering.emit.cpu.packs import (
     chunk_count,
@@ -20,8 +20,11 @@ from gizml_tile.lowering.emit.cpu.packs import (
     staged_block,
     total_depth,
 )
-from gizml_tile.lowering.emit.cpu.schedule import DeepItem, DeepTerm, kind_of
+from gizml_tile.lowering.emit.cpu.schedule import DeepItem, DeepTerm
 from gizml_tile.lowering.emit.cpu.scope import Scope
+
+# Does something with a block of a product: see ``Finish``.
+Write = Callable[[str, Value, int, Value, int], None]
 
 
 @dataclass
@@ -59,18 +62,18 @@ class DeepWriter:
     memory: Callable[[int], str]
     configure: Callable[[DotShape], None]
 
-    def write(self, item: DeepItem) -> None:
+    def write(self, item: DeepItem, finish: Write | None = None) -> None:
+        """``finish`` is what happens to the last product's blocks; the product is gone afterwards."""
         function = self.scope.function
         terms = []
         for planned in item.terms:
             depth = total_depth(self.scope, planned.left)
-            self._clear_if_empty(planned, chunk_count(function, planned.left, depth))
             left, right = self._operand(planned.left, 1), self._operand(planned.right, 0)
             terms.append(Term(planned, left, right, depth))
 
         def thick() -> list[str]:
             for term in terms:
-                self._chunks(term)
+                self._chunks(term, finish if term is terms[-1] else None)
             return []
 
         if not all(term.right.pointer for term in terms):
@@ -117,9 +120,10 @@ class DeepWriter:
         operand.length = function.sub(along.size, along.start)
         return operand
 
-    def _chunks(self, term: Term) -> None:
+    def _chunks(self, term: Term, finish: Write | None) -> None:
         function = self.scope.function
         shape = term.left.pack.packing.shape
+        count = self._count(term)
 
         def chunk(number: Value, _: list[str]) -> Sequence[str]:
             base = function.mul(number, shape.kc)
@@ -130,10 +134,16 @@ class DeepWriter:
             self.configure(shape)
             total = self.scope.address(term.term.buffer, 0, 0, 0)
             here = replace(shape, a_row_stride=stride)
-            micro_product(function, here, a, b, total, rest, first, self._ahead(term, b))
+            last = finish and Finish(function.compare("eq", number, function.sub(count, 1)), finish)
+            micro_product(function, here, a, b, total, rest, first, self._ahead(term, b), last)
             return ()
 
-        function.loop(0, chunk_count(function, term.term.left, term.depth), 1, chunk)
+        function.loop(0, count, 1, chunk)
+
+    def _count(self, term: Term) -> Value:
+        """Chunks of a term: one even of an empty product, which is its start."""
+        function = self.scope.function
+        return function.maximum(chunk_count(function, term.term.left, term.depth), 1)
 
     def _rest(self, term: Term, base: Value) -> Value:
         """Steps of k in the chunk that starts at ``base``, with the zeros that fill it up."""
@@ -225,27 +235,7 @@ class DeepWriter:
                 )
                 return ()
 
-            function.loop(0, rest, FEW_ROWS_DEPTH, slices)
+            function.loop(0, rest, FEW_ROWS_DEPTH, slices, runs=True)
             return ()
 
-        function.loop(0, chunk_count(function, term.term.left, term.depth), 1, chunk)
-
-    def _clear_if_empty(self, term: DeepTerm, chunks: Value) -> None:
-        """A product without any turn is its start, which is otherwise never written."""
-        function = self.scope.function
-        if not term.from_zero:
-            return
-        stride = term.buffer.row_stride
-        width = min(stride & -stride, self.scope.unit.lanes)
-        kind = vector(kind_of(term.buffer.dtype), width)
-
-        def clear() -> list[str]:
-            def write(place: Value, _: list[str]) -> Sequence[str]:
-                address = function.offset(self.scope.homes[term.buffer], function.mul(place, 4))
-                function.store(kind, "zeroinitializer", address, 4)
-                return ()
-
-            function.loop(0, term.buffer.rows * stride, width, write)
-            return []
-
-        function.when(function.compare("eq", chunks, 0), clear)
+        function.loop(0, self._count(term), 1, chunk)

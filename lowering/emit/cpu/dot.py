@@ -94,6 +94,19 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True)
+class Finish:
+    """What happens to each block of C as soon as it is whole: in the chunk for which ``last`` (i1) holds.
+
+    Whole blocks are written one over the other where C starts, which stays in the first cache.
+    ``write(address, row, rows, column, columns)`` is given the address that C would have if all of it
+    lay where this block does, and the block.
+    """
+
+    last: str
+    write: Callable[[str, Value, int, Value, int], None]
+
+
+@dataclass(frozen=True, slots=True)
 class RegisterBlock:
     """The accumulators that stay in registers: rows x vectors, with ``unroll`` steps of k in one turn."""
 
@@ -154,15 +167,16 @@ def micro_product(
     depth: Value,
     first: str,
     ahead: Sequence[Ahead] = (),
+    finish: Finish | None = None,
 ) -> None:
     """Writes C (+)= A x B for one chunk: ``depth`` steps of k, C read as zero where ``first`` (i1) holds.
 
     ``ahead`` are the memory that the next chunk will read; it is fetched into the second cache meanwhile.
     """
     if shape.mode == "amx":
-        _tile_blocks(b, shape, a, panels, c, depth, first)
+        _tile_blocks(b, shape, a, panels, c, depth, first, finish)
     else:
-        _vector_blocks(b, shape, a, panels, c, depth, first, ahead)
+        _vector_blocks(b, shape, a, panels, c, depth, first, ahead, finish)
 
 
 def _vector_blocks(
@@ -174,6 +188,7 @@ def _vector_blocks(
     depth: Value,
     first: str,
     ahead: Sequence[Ahead],
+    finish: Finish | None,
 ) -> None:
     """Panels outside and rows inside: a panel stays in the first cache while A comes from the second."""
     block = register_block(shape.rows, shape.columns, shape.vector)
@@ -197,7 +212,9 @@ def _vector_blocks(
                     _fetch(b, memory, turn, layout.panels * blocks, step, steps)
 
             here = replace(block, rows=height)
-            _vector_product(b, shape, here, a_rows, panel_start, c_rows, depth, first, fetch)
+            target = _target(b, finish, c, c_rows)
+            _vector_product(b, shape, here, a_rows, panel_start, c_rows, target, depth, first, fetch)
+            _finish(b, shape, finish, c, row, height, b.mul(panel, layout.width), layout.width)
             return ()
 
         turn = b.mul(panel, blocks)
@@ -212,6 +229,34 @@ def _vector_blocks(
         return ()
 
     b.loop(0, layout.panels, 1, at_panel)
+
+
+def _target(b: Function, finish: Finish | None, c: str, block: str) -> str:
+    """Where a block of C is written: whole ones at the start of C."""
+    return block if finish is None else b.emit(f"select i1 {finish.last}, ptr {c}, ptr {block}")
+
+
+def _finish(
+    b: Function,
+    shape: DotShape,
+    finish: Finish | None,
+    c: str,
+    row: Value,
+    rows: int,
+    column: Value,
+    columns: int,
+) -> None:
+    """Hands on a block of C that is whole."""
+    if finish is None:
+        return
+    write = finish.write
+
+    def whole() -> Sequence[str]:
+        place = b.mul(b.add(b.mul(row, shape.c_row_stride), column), -4)
+        write(b.offset(c, place), row, rows, column, columns)
+        return ()
+
+    b.when(finish.last, whole)
 
 
 def _fetch(b: Function, memory: Ahead, turn: Value, turns: int, step: Value, steps: int) -> None:
@@ -236,20 +281,19 @@ def _vector_product(
     a: str,
     panel: str,
     c: str,
+    target: str,
     depth: Value,
     first: str,
     fetch: Callable[[Value], None],
 ) -> None:
-    """One register block over the whole chunk."""
+    """One register block over the whole chunk, written to ``target``."""
     layout = panel_layout(shape)
     kind = f"<{shape.vector} x {shape.lane}>"
     align = shape.vector * 4
     in_place = shape.b_row_stride != 0
     b_row_bytes = b.mul(shape.b_row_stride, layout.element_bytes) if in_place else layout.row_bytes
     places = [(row, column) for row in range(block.rows) for column in range(block.vectors)]
-    addresses = [
-        b.offset(c, (row * shape.c_row_stride + column * shape.vector) * 4) for row, column in places
-    ]
+    offsets = [(row * shape.c_row_stride + column * shape.vector) * 4 for row, column in places]
     a_row_bytes = b.mul(shape.a_row_stride, layout.element_bytes)
     # constant strides become displacements of one address; others need an address for each row
     spread = not isinstance(a_row_bytes, int)
@@ -257,7 +301,7 @@ def _vector_product(
     start = b.when(
         first,
         lambda: ["zeroinitializer"] * len(places),
-        lambda: [b.load(kind, address, align) for address in addresses],
+        lambda: [b.load(kind, b.offset(c, offset), align) for offset in offsets],
         [kind] * len(places),
     )
 
@@ -285,11 +329,9 @@ def _vector_product(
                     totals[place] = _multiply_add(b, shape, left, right[column], totals[place])
         return totals
 
-    totals = b.loop(
-        0, depth, block.unroll * layout.pair, at_depth, [(kind, value) for value in start], runs=True
-    )
-    for address, total in zip(addresses, totals, strict=True):
-        b.store(kind, total, address, align)
+    totals = b.loop(0, depth, block.unroll * layout.pair, at_depth, [(kind, value) for value in start])
+    for offset, total in zip(offsets, totals, strict=True):
+        b.store(kind, total, b.offset(target, offset), align)
 
 
 def _broadcast(b: Function, address: str, shape: DotShape) -> str:
@@ -336,7 +378,16 @@ def end_tiles(b: Function) -> None:
     b.call_void("llvm.x86.tilerelease")
 
 
-def _tile_blocks(b: Function, shape: DotShape, a: str, panels: str, c: str, depth: Value, first: str) -> None:
+def _tile_blocks(
+    b: Function,
+    shape: DotShape,
+    a: str,
+    panels: str,
+    c: str,
+    depth: Value,
+    first: str,
+    finish: Finish | None,
+) -> None:
     """Two by two accumulator tiles, so that each loaded tile enters two products."""
     layout = panel_layout(shape)
     tile_rows = min(TILE_ROWS, shape.rows)
@@ -350,7 +401,10 @@ def _tile_blocks(b: Function, shape: DotShape, a: str, panels: str, c: str, dept
         def at_rows(row: Value, _: list[str]) -> Sequence[str]:
             a_rows = b.offset(a, b.mul(row, b.mul(shape.a_row_stride, 2)))
             c_rows = b.offset(c_column, b.mul(row, shape.c_row_stride * 4))
-            _tile_product(b, shape, down, across, a_rows, panel_start, c_rows, depth, first)
+            target = _target(b, finish, c, c_rows)
+            _tile_product(b, shape, down, across, a_rows, panel_start, c_rows, target, depth, first)
+            column, columns = b.mul(panel, layout.width), across * layout.width
+            _finish(b, shape, finish, c, row, tile_rows * down, column, columns)
             return ()
 
         b.loop(0, shape.rows, tile_rows * down, at_rows)
@@ -367,10 +421,11 @@ def _tile_product(
     a: str,
     panel: str,
     c: str,
+    target: str,
     depth: Value,
     first: str,
 ) -> None:
-    """One block of tiles over the whole chunk: C in tiles 0-3, A in 4-5, B in 6-7."""
+    """One block of tiles over the whole chunk: C in tiles 0-3, A in 4-5, B in 6-7, written to ``target``."""
     layout = panel_layout(shape)
     tile_rows = min(TILE_ROWS, shape.rows)
     a_stride, c_stride = b.mul(shape.a_row_stride, 2), shape.c_row_stride * 4
@@ -380,7 +435,7 @@ def _tile_product(
     load_a, load_b = (passing, "tileloadd64") if shape.rows > tile_rows * down else ("tileloadd64", passing)
     places = [(row, column) for row in range(down) for column in range(across)]
     tiles = [2 * row + column for row, column in places]
-    addresses = [b.offset(c, row * tile_rows * c_stride + column * TILE_ROW_BYTES) for row, column in places]
+    offsets = [row * tile_rows * c_stride + column * TILE_ROW_BYTES for row, column in places]
 
     def clear() -> Sequence[str]:
         for tile in tiles:
@@ -388,8 +443,8 @@ def _tile_product(
         return ()
 
     def reload() -> Sequence[str]:
-        for tile, address in zip(tiles, addresses, strict=True):
-            _tile(b, "tileloadd64", tile, address, c_stride)
+        for tile, offset in zip(tiles, offsets, strict=True):
+            _tile(b, "tileloadd64", tile, b.offset(c, offset), c_stride)
         return ()
 
     b.when(first, clear, reload)
@@ -397,18 +452,29 @@ def _tile_product(
     def at_depth(k: Value, _: list[str]) -> Sequence[str]:
         a_step = b.offset(a, b.mul(k, 2))
         b_step = b.offset(panel, b.mul(k, layout.row_bytes // 2))
-        for row, column in places:
-            if column == 0:
-                _tile(b, load_a, 4 + row, b.offset(a_step, b.mul(a_stride, row * tile_rows)), a_stride)
-            if row == 0:
-                address = b.offset(b_step, column * layout.panel_bytes)
-                _tile(b, load_b, 6 + column, address, layout.row_bytes)
+
+        def load_left(row: int) -> None:
+            _tile(b, load_a, 4 + row, b.offset(a_step, b.mul(a_stride, row * tile_rows)), a_stride)
+
+        def load_right(column: int) -> None:
+            address = b.offset(b_step, column * layout.panel_bytes)
+            _tile(b, load_b, 6 + column, address, layout.row_bytes)
+
+        # The first product waits for two tiles only.
+        load_left(0)
+        load_right(0)
+        _tile_multiply_add(b, 0, 4, 6)
+        for column in range(1, across):
+            load_right(column)
+        for row in range(1, down):
+            load_left(row)
+        for row, column in places[1:]:
             _tile_multiply_add(b, 2 * row + column, 4 + row, 6 + column)
         return ()
 
-    b.loop(0, depth, TILE_DEPTH, at_depth, runs=True)
-    for tile, address in zip(tiles, addresses, strict=True):
-        _tile(b, "tilestored64", tile, address, c_stride)
+    b.loop(0, depth, TILE_DEPTH, at_depth)
+    for tile, offset in zip(tiles, offsets, strict=True):
+        _tile(b, "tilestored64", tile, b.offset(target, offset), c_stride)
 
 
 def _tile(b: Function, operation: str, tile: int, address: str = "", stride_bytes: Value = 0) -> None:

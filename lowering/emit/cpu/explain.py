@@ -41,7 +41,10 @@ def _region(plan: RegionPlan, indent: str) -> Iterator[str]:
             if isinstance(entry, Pack):
                 yield f"{indent}operand {entry.number} is found packed"
         if isinstance(item, Group):
-            yield f"{indent}rows of {item.rows}, {item.block_rows} at a time, stay in the first caches:"
+            if number and plan.stored_by(number - 1) is item:
+                yield f"{indent}each of its blocks, as soon as it is whole:"
+            else:
+                yield f"{indent}rows of {item.rows}, {item.block_rows} at a time, stay in the first caches:"
             for step in item.steps:
                 shared = ", ".join(_task(task) for task in step.tasks)
                 yield f"{indent}  one pass: {shared}"

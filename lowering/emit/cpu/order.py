@@ -8,8 +8,10 @@ from gizml_tile.lowering.emit.cpu.builder import Function, Value
 from gizml_tile.lowering.emit.cpu.packing import Pack
 from gizml_tile.lowering.emit.cpu.schedule import DeepItem, RegionPlan
 
-# Columns whose packed panels stay in the second cache while rows go by.
+# Columns whose packed panels stay in the second cache while rows go by. The matrix unit is fast enough to
+# wait for what does not stay.
 GROUP_COLUMNS = 1024
+MATRIX_GROUP_COLUMNS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,9 @@ def order_of(plan: RegionPlan) -> Order:
             for term in item.terms:
                 rows, columns = _axis(term.left), _axis(term.right)
                 if {rows, columns} == {0, 1} and columns is not None:
-                    return Order(columns, max(1, GROUP_COLUMNS // term.right.packing.shape.columns))
+                    shape = term.right.packing.shape
+                    most = MATRIX_GROUP_COLUMNS if shape.mode == "amx" else GROUP_COLUMNS
+                    return Order(columns, max(1, most // shape.columns))
     return Order()
 
 

@@ -122,6 +122,11 @@ def chunk_depth(mode: Mode, columns: int) -> int:
     return depth
 
 
+def is_thin(shape: DotShape) -> bool:
+    """Whether a product has so few rows that its right operand is best read where it lies."""
+    return shape.mode == "fma" and shape.rows <= FEW_ROWS and shape.columns >= LONG_ROW
+
+
 def lies_ready(packing: Packing, tensors: tuple[Tensor, ...]) -> bool:
     """Whether an operand is a tensor's block of the type that the product reads, to be used in place.
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from gizml_tile.lowering.emit.cpu.builder import Function, Module, Value
 from gizml_tile.lowering.emit.cpu.dot import depth_step
 from gizml_tile.lowering.emit.cpu.evaluate import Pass
-from gizml_tile.lowering.emit.cpu.packing import FEW_ROWS, LONG_ROW, Pack, is_invariant, lies_ready
+from gizml_tile.lowering.emit.cpu.packing import Pack, is_invariant, is_thin, lies_ready
 from gizml_tile.lowering.emit.cpu.panels import Packer
 from gizml_tile.lowering.emit.cpu.scope import Scope, Unit
 from gizml_tile.nodes import Node, View
@@ -33,10 +33,8 @@ def reads_in_place(unit: Unit, pack: Pack) -> bool:
     packing = pack.packing
     if not lies_ready(packing, unit.program.tensors):
         return False
-    if packing.side == "right":
-        few = packing.shape.rows <= FEW_ROWS and packing.shape.columns >= LONG_ROW
-        if not few or packing.shape.mode != "fma" or pack.depth % depth_step(packing.shape):
-            return False
+    if packing.side == "right" and (not is_thin(packing.shape) or pack.depth % depth_step(packing.shape)):
+        return False
     view = packing.source.attr
     assert isinstance(view, View)
     storage = unit.storage[view.tensor]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gizml_tile.dtypes import BF16
+from gizml_tile.dtypes import BF16, FP8
+from gizml_tile.lowering import rounding
 from gizml_tile.lowering.emit.cpu.access import broadcast, numbers
 from gizml_tile.lowering.emit.cpu.builder import Function, Value, vector
 from gizml_tile.lowering.emit.cpu.dot import CACHE_LINE_BYTES, depth_step
@@ -132,16 +133,15 @@ class Packer:
 
         def write(panel: Value, inner: int) -> None:
             column = function.add(function.mul(panel, layout.width), inner)
-            values = []
-            for place, row in places:
-                if inner >= columns:
-                    values.append("zeroinitializer")
-                else:
-                    value = self._inside(place.at(column).value(self.node), row, width)
-                    values.append(self._encode(value, width))
-            value = values[0] if len(values) == 1 else interleave(function, self.kind, values, width)
+            values = ["zeroinitializer"] * layout.pair
+            if inner < columns:
+                values = [
+                    self._inside(place.at(column).value(self.node), row, width) for place, row in places
+                ]
+            value, kind = (values[0], self.kind) if layout.pair == 1 else (self._paired(values, width), "i32")
             start = function.offset(line, function.mul(panel, layout.panel_bytes))
-            self._write(value, width * layout.pair, start, inner * layout.pair)
+            address = function.offset(start, inner * layout.pair * layout.element_bytes)
+            function.store(vector(kind, width), value, address, 4)
 
         def in_panels(panel: Value, _: list[str]) -> Sequence[str]:
             for inner in range(0, layout.width, width):
@@ -259,8 +259,21 @@ class Packer:
 
     def _encode(self, value: str, width: int) -> str:
         if self.packing.shape.element == "bf16":
-            return self.scope.arithmetic(width).encode(BF16, value)
+            return self.scope.arithmetic(width).vectors.cast("trunc", "i32", "i16", self._bits(value, width))
         return value
+
+    def _bits(self, value: str, width: int) -> str:
+        """A number's BF16 in the low half of 32 bits."""
+        vectors = self.scope.arithmetic(width).vectors
+        if self.node.op in ("read", "to") and self.node.dtype in (BF16, FP8):  # which needs no rounding
+            return vectors.shift_right_logical(vectors.as_bits(value), 16)
+        return rounding.bfloat16_bits(vectors, value)
+
+    def _paired(self, values: Sequence[str], width: int) -> str:
+        """Two steps of k as BF16 side by side."""
+        vectors = self.scope.arithmetic(width).vectors
+        first, second = (self._bits(value, width) for value in values)
+        return vectors.bits_or(first, vectors.shift_left(second, 16))
 
     def _write(self, value: str, lanes: int, target: str, place: Value) -> None:
         function = self.scope.function
@@ -286,14 +299,3 @@ def transpose_block(function: Function, kind: str, rows: Sequence[str]) -> list[
                 values[number | bit] = function.emit(f"{shuffle} <{high}>")
         bit *= 2
     return values
-
-
-def interleave(function: Function, kind: str, values: Sequence[str], width: int) -> str:
-    """Two vectors' lanes in turn."""
-    if width == 1:
-        of = vector(kind, 2)
-        pair = function.emit(f"insertelement {of} poison, {kind} {values[0]}, i64 0")
-        return function.emit(f"insertelement {of} {pair}, {kind} {values[1]}, i64 1")
-    of = vector(kind, width)
-    lanes = ", ".join(f"i32 {lane // 2 + lane % 2 * width}" for lane in range(2 * width))
-    return function.emit(f"shufflevector {of} {values[0]}, {of} {values[1]}, <{2 * width} x i32> <{lanes}>")

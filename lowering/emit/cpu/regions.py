@@ -57,7 +57,7 @@ class RegionWriter:
             self._ready(plan, number)
             if isinstance(item, Group):
                 self._homes(item)
-                GroupWriter(self.scope, plan.buffers, self.packings, self._configure).write(item)
+                self._groups(plan).write(item)
             elif isinstance(item, LoopItem):
                 self._loop(item)
             elif isinstance(item, CondItem):
@@ -65,8 +65,16 @@ class RegionWriter:
             else:
                 for term in item.terms:
                     self._home(term.buffer)
-                DeepWriter(self.scope, self._memory, self._configure).write(item)
+                deep = DeepWriter(self.scope, self._memory, self._configure)
+                group = plan.stored_by(number)
+                if group is not None:
+                    deep.write(item, self._groups(plan).finisher(group, item.terms[-1].buffer))
+                    break
+                deep.write(item)
         self._ready(plan, len(plan.items))
+
+    def _groups(self, plan: RegionPlan) -> GroupWriter:
+        return GroupWriter(self.scope, plan.buffers, self.packings, self._configure)
 
     def _ready(self, plan: RegionPlan, number: int) -> None:
         for entry in plan.ready[number]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from gizml_tile.dtypes import MASK, DType, math_dtype
 from gizml_tile.lowering.emit.cpu.dot import DotShape
-from gizml_tile.lowering.emit.cpu.packing import Pack, Packing
+from gizml_tile.lowering.emit.cpu.packing import Pack, Packing, is_thin
 from gizml_tile.nodes import Node
 
 # Elements of a block of rows. Passes that compute much want a block's rows fetched while the one before is
@@ -186,6 +186,21 @@ class RegionPlan:
     ready: list[list[Node | Pack]]
     buffers: dict[Node, Buffer]
     results: tuple[Node, ...]
+
+    def stored_by(self, number: int) -> Group | None:
+        """The group that only stores what deep products give, if these have no other use.
+
+        Then each block can be stored as soon as it is whole, while it is in the first cache.
+        """
+        deep, group = self.items[number], self.items[-1]
+        if number + 2 != len(self.items) or self.results or any(self.ready[number + 1 :]):
+            return None
+        if not isinstance(deep, DeepItem) or not isinstance(group, Group) or len(group.steps) != 1:
+            return None
+        shape = deep.terms[-1].left.packing.shape
+        wanted = (shape.rows, max(shape.columns, 2))
+        fits = all(task.kind == "put" and (task.rows, task.columns) == wanted for task in group.tasks)
+        return group if fits and not is_thin(shape) else None
 
 
 def kind_of(dtype: DType | None) -> str:
