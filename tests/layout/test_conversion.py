@@ -259,6 +259,29 @@ def test_exchanges_of_whole_tiles_are_without_bank_conflicts(element_bytes):
             assert result == held(target)
 
 
+def scattered(shape, warps, generator):
+    """A layout with each place once, its bits anywhere and mixed, 32 lanes and some warps."""
+    rows, columns = (extent.bit_length() - 1 for extent in shape)
+    places = [(1 << bit, 0) for bit in range(rows)] + [(0, 1 << bit) for bit in range(columns)]
+    generator.shuffle(places)
+    for _ in range(generator.randrange(6)):
+        first, second = generator.sample(range(len(places)), 2)
+        (row, column), (above, beside) = places[first], places[second]
+        places[first] = row ^ above, column ^ beside
+    return Linear.of(shape, register=places[5 + warps :], lane=places[:5], warp=places[5 : 5 + warps])
+
+
+def test_exchanges_without_replicas_have_no_bank_conflicts_whatever_the_layouts():
+    generator = random.Random(0)
+    for _ in range(60):
+        shape = generator.choice([(64, 64), (128, 32), (32, 32), (16, 128)])
+        warps = generator.choice((0, 2, 3))
+        source, target = (scattered(shape, warps, generator) for _ in range(2))
+        for element_bytes in (1, 2, 4, 8):
+            step = conversion(source, target, element_bytes, "workgroup")
+            assert step.is_conflict_free, f"{source} to {target}: {step}"
+
+
 def test_bank_conflicts_are_the_same_in_every_access():
     step = conversion(ACCUMULATOR, ROWS, 4, "workgroup")
     for side in (step.store, step.load):
