@@ -97,7 +97,7 @@ def bulk_load(threads: Threads, at: Instruction) -> None:
     data = np.where(box.inside, tensor.data.take(box.elements), np.zeros((), tensor.data.dtype))
     if tensor.shadow is not None:
         who = box.threads_of(box.inside)[box.inside.reshape(-1)]
-        tensor.shadow.read(threads, at, batch.log, box.elements[box.inside], who, "a box")
+        tensor.shadow.read(threads, at, tensor.name, box.elements[box.inside], who)
     if batch.checks:
         agents = batch.clocks.agents(batch.clocks.signals(place % signals.count))
         keys = box.keys[kept]
@@ -173,7 +173,9 @@ def write_back(threads: Threads, flight: Storing, done: Array) -> None:
         tensor.data[elements] = data
         return
     who = np.broadcast_to(flight.who[done][:, None], inside.shape)[inside]
-    tensor.shadow.write(threads, flight.at, batch.log, elements, who, "a box", tensor.data, data)
+    tensor.shadow.before_write(threads, flight.at, tensor, elements, who, data)
+    tensor.data[elements] = data
+    tensor.shadow.after_write(threads, flight.at, tensor, elements, who, data)
 
 
 def fence_async(threads: Threads, at: Instruction) -> None:

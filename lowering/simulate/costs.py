@@ -23,6 +23,15 @@ def wavefronts(threads: Threads, at: Instruction, address: Array, bytes: int, ma
     Lanes take turns so that a phase moves one row of all banks: with 16 bytes eight lanes at a time.
     Words of a bank that differ follow one another.
     """
+    times = 1
+    if threads.workgroups > 1:
+        # Most often all workgroups do the same.
+        places = [each for each in (address, mask) if each is not None]
+        split = [each.reshape(len(each), threads.workgroups, threads.each) for each in places]
+        if all((each == each[:, :1]).all() for each in split):
+            address, *masks = (each[:, 0] for each in split)
+            mask = masks[0] if masks else None
+            times = threads.workgroups
     row = threads.batch.kernel.target.facts.banks * _BANK
     unit = max(bytes, _BANK)
     banks = row // unit
@@ -49,7 +58,7 @@ def wavefronts(threads: Threads, at: Instruction, address: Array, bytes: int, ma
     extra = 0
     if conflict.any():
         extra = int((_most_in_a_bank(units[conflict], banks) - 1).sum())
-    threads.batch.log.cost("bank conflict", at, phases + extra, phases)
+    threads.batch.log.cost("bank conflict", at, (phases + extra) * times, phases * times)
 
 
 def _most_in_a_bank(units: Array, banks: int) -> Array:

@@ -60,7 +60,7 @@ class _Saved:
 
     log: Log
     data: list[tuple[Tensor, Array]]
-    shadows: list[tuple[Shadow, tuple[Array, ...]]]
+    shadows: list[tuple[Shadow, tuple[Array, Array]]]
 
 
 class _Launch:

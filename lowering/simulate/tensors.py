@@ -9,7 +9,6 @@ import numpy as np
 
 from gizml_tile.dtypes import DType
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Bulk, Instruction, Kernel
-from gizml_tile.lowering.simulate.findings import Log
 from gizml_tile.lowering.simulate.numbers import HELD, Array
 
 if TYPE_CHECKING:
@@ -42,7 +41,8 @@ class Memory:
 class Tensor:
     """A tensor as a kernel's accesses see it, and the shadow of its memory if it is written."""
 
-    def __init__(self, memory: Memory, dtype: DType) -> None:
+    def __init__(self, name: str, memory: Memory, dtype: DType) -> None:
+        self.name = name
         assert memory.data.ndim == 1, "a tensor's data is one-dimensional"
         self.memory = memory
         self.dtype = dtype
@@ -76,6 +76,11 @@ class Tensor:
         member[at] = True
         return member
 
+    @property
+    def extent(self) -> str:
+        """What it has, for texts."""
+        return f"shape {list(self.memory.shape)} and strides {list(self.memory.strides)}"
+
     def inside(self, first: Array, width: int) -> Array:
         """Whether accesses of ``width`` elements from ``first`` on (in the data) touch only the tensor."""
         inside = (first >= self.first) & (first + (width - 1) <= self.last)
@@ -85,75 +90,85 @@ class Tensor:
         return np.asarray(inside)
 
 
+_WORKGROUP, _TIME = 40, 10  # bits: a workgroup's number, the time in its batch, the thread
+_THREAD = (1 << _TIME) - 1
+
+
 class Shadow:
-    """Who wrote and read each element of a memory that a kernel writes, last."""
+    """Who wrote and read each element of a memory that a kernel writes, last: one number, or -1."""
 
     def __init__(self, size: int) -> None:
-        self.writer = np.full(size, -1, np.int32)  # the workgroup's number in the launch
-        self.writer_code = np.zeros(size, np.int64)  # time << 10 | thread
-        self.reader = np.full(size, -1, np.int32)
-        self.reader_code = np.zeros(size, np.int64)
+        self.writer = np.full(size, -1, np.int64)
+        self.reader = np.full(size, -1, np.int64)
 
-    def saved(self) -> tuple[Array, ...]:
+    def saved(self) -> tuple[Array, Array]:
         """Copies of everything, for `restore`."""
-        return tuple(each.copy() for each in (self.writer, self.writer_code, self.reader, self.reader_code))
+        return self.writer.copy(), self.reader.copy()
 
-    def restore(self, saved: tuple[Array, ...]) -> None:
+    def restore(self, saved: tuple[Array, Array]) -> None:
         """Go back to what was saved."""
-        self.writer, self.writer_code, self.reader, self.reader_code = saved
+        self.writer, self.reader = saved
 
-    def read(
-        self, threads: Threads, at: Instruction, log: Log, elements: Array, who: Array, name: str
-    ) -> None:
+    def read(self, threads: Threads, at: Instruction, name: str, elements: Array, who: Array) -> None:
         """Check and remember reads of elements by threads, one for each."""
-        workgroup = threads.batch.numbers[threads.workgroup[who]]
-        writer = self.writer[elements]
-        bad = (writer >= 0) & (writer != workgroup)
-        bad |= (writer == workgroup) & self._unordered(threads, self.writer_code[elements], who)
-        _report(threads, at, log, bad, elements, who, f"reads {name}", "write")
-        self.reader[elements] = workgroup
-        self.reader_code[elements] = threads.batch.clocks.now << 10 | threads.thread[who]
+        threads.touch(who)
+        writers = self.writer[elements]
+        known = np.flatnonzero(writers >= 0)
+        if len(known):
+            foreign, unordered = _found(threads, writers[known], who[known])
+            bad = foreign | unordered
+            _report(threads, at, bad, elements[known], who[known], f"reads {name}", "write")
+        self.reader[elements] = _codes(threads, who)
 
-    def write(
-        self,
-        threads: Threads,
-        at: Instruction,
-        log: Log,
-        elements: Array,
-        who: Array,
-        name: str,
-        data: Array,
-        values: Array,
+    def before_write(
+        self, threads: Threads, at: Instruction, tensor: Tensor, elements: Array, who: Array, values: Array
     ) -> None:
-        """Check and remember writes, and do them."""
-        workgroup = threads.batch.numbers[threads.workgroup[who]]
-        writer = self.writer[elements]
-        other = data[elements].view(_bits(data)) != values.view(_bits(data))
-        bad = (writer >= 0) & (writer != workgroup) & other
-        bad |= (writer == workgroup) & self._unordered(threads, self.writer_code[elements], who)
-        _report(threads, at, log, bad, elements, who, f"writes {name}", "write")
-        reader = self.reader[elements]
-        bad = (reader >= 0) & (reader != workgroup)
-        bad |= (reader == workgroup) & self._unordered(threads, self.reader_code[elements], who)
-        _report(threads, at, log, bad, elements, who, f"writes {name}", "read")
-        data[elements] = values
-        self.writer[elements] = workgroup
-        codes = threads.batch.clocks.now << 10 | threads.thread[who]
-        self.writer_code[elements] = codes
-        twice = (self.writer_code[elements] != codes) | (self.writer[elements] != workgroup)
-        if twice.any():
-            twice &= data[elements].view(_bits(data)) != values.view(_bits(data))
-            _report(threads, at, log, twice, elements, who, f"writes {name}", "write in the same instruction")
+        """Report writes that meet others' accesses; workgroups may write the same bits."""
+        what = f"writes {tensor.name}"
+        writers = self.writer[elements]
+        known = np.flatnonzero(writers >= 0)
+        if len(known):
+            foreign, unordered = _found(threads, writers[known], who[known])
+            bits = _bits(values)
+            foreign &= tensor.data[elements[known]].view(bits) != values[known].view(bits)
+            bad = foreign | unordered
+            _report(threads, at, bad, elements[known], who[known], what, "write")
+        readers = self.reader[elements]
+        known = np.flatnonzero(readers >= 0)
+        if len(known):
+            foreign, unordered = _found(threads, readers[known], who[known])
+            _report(threads, at, foreign | unordered, elements[known], who[known], what, "read")
 
-    def _unordered(self, threads: Threads, codes: Array, who: Array) -> Array:
-        clocks = threads.batch.clocks
-        times = codes >> 10
-        agents = codes & 1023
-        unordered = times >= clocks.floor
-        if unordered.any():
-            over = clocks.over(threads.workgroup[who], threads.warp[who], clocks.part_of[agents], times)
-            unordered &= ~over & (agents != threads.thread[who])
-        return np.asarray(unordered)
+    def after_write(
+        self, threads: Threads, at: Instruction, tensor: Tensor, elements: Array, who: Array, values: Array
+    ) -> None:
+        """Remember writes; reports different ones of an element in the same instruction."""
+        threads.touch(who)
+        codes = _codes(threads, who)
+        self.writer[elements] = codes
+        twice = self.writer[elements] != codes
+        if twice.any():
+            bits = _bits(values)
+            twice &= tensor.data[elements].view(bits) != values.view(bits)
+            what = f"writes {tensor.name}"
+            _report(threads, at, twice, elements, who, what, "write in the same instruction")
+
+
+def _codes(threads: Threads, who: Array) -> Array:
+    batch = threads.batch
+    place = (batch.numbers << _WORKGROUP) + (batch.clocks.now << _TIME)
+    return np.asarray(place[threads.workgroup[who]] + threads.thread[who])
+
+
+def _found(threads: Threads, codes: Array, who: Array) -> tuple[Array, Array]:
+    """Whether accesses were another workgroup's, or of this one but not ordered before."""
+    batch = threads.batch
+    workgroups = threads.workgroup[who]
+    foreign = codes >> _WORKGROUP != batch.numbers[workgroups]
+    agents = codes & _THREAD
+    times = codes >> _TIME & (1 << _WORKGROUP - _TIME) - 1
+    over = batch.clocks.over(workgroups, threads.warp[who], batch.clocks.part_of[agents], times)
+    return np.asarray(foreign), np.asarray(~foreign & ~over & (agents != threads.thread[who]))
 
 
 def _bits(data: Array) -> np.dtype[Any]:
@@ -161,19 +176,13 @@ def _bits(data: Array) -> np.dtype[Any]:
 
 
 def _report(
-    threads: Threads,
-    at: Instruction,
-    log: Log,
-    bad: Array,
-    elements: Array,
-    who: Array,
-    what: str,
-    other: str,
+    threads: Threads, at: Instruction, bad: Array, elements: Array, who: Array, what: str, other: str
 ) -> None:
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
         text = f"{threads.name(int(who[first]))} {what} (element {int(elements[first])} of its memory)"
-        log.add("race", at, f"{text}, not ordered with a {other} of it by another thread", int(bad.sum()))
+        text += f", not ordered with a {other} of it by another thread"
+        threads.batch.log.add("race", at, text, int(bad.sum()))
 
 
 def written_tensors(kernel: Kernel) -> frozenset[int]:
@@ -190,7 +199,9 @@ def written_tensors(kernel: Kernel) -> frozenset[int]:
 
 def tensors_of(kernel: Kernel, memories: list[Memory], checks: bool) -> list[Tensor]:
     """The kernel's tensors; those that share data share a shadow."""
-    tensors = [Tensor(memory, each.dtype) for memory, each in zip(memories, kernel.tensors, strict=True)]
+    tensors = [
+        Tensor(each.name, memory, each.dtype) for memory, each in zip(memories, kernel.tensors, strict=True)
+    ]
     if checks:
         shadows: dict[int, Shadow] = {}
         for number in written_tensors(kernel):

@@ -16,7 +16,7 @@ from gizml_tile.lowering.simulate.tensors import Tensor
 from gizml_tile.lowering.simulate.workgroup_memory import WorkgroupMemory
 
 if TYPE_CHECKING:
-    from gizml_tile.lowering.simulate.accesses import WorkgroupAccess
+    from gizml_tile.lowering.simulate.addresses import WorkgroupVectors
     from gizml_tile.lowering.simulate.signals import Signals
 
 
@@ -43,8 +43,8 @@ class Flight:
 class Copying(Flight):
     """Copies: where they go, and their data by thread."""
 
-    access: WorkgroupAccess
-    data: Array
+    place: WorkgroupVectors
+    vectors: Array
 
 
 @dataclass(slots=True, eq=False)
