@@ -3,10 +3,15 @@
 Division by zero gives 0, and so does the remainder; the smallest integer divided by -1 wraps to itself.
 Shift counts below zero or of all bits and more shift everything out: ``shl`` gives 0, ``shr`` copies of the
 sign. ``nonnegative`` promises that neither operand is negative, which makes the two divisions one.
+
+Divisions by constants are shifts, and of I32 products: n / d for n up to 2^31 is the upper half of n times
+the rounded-up 2^(32 + k) / d, shifted down by k, with 2^k < d <= 2^(k + 1) (Granlund and Montgomery 1994,
+theorem 4.2).
 """
 
 from __future__ import annotations
 
+from gizml_tile.dtypes import I32
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
 
 
@@ -21,11 +26,18 @@ def divide(build: Builder, a: Value, b: Value, *, nonnegative: bool = False) -> 
     if known == -1:
         return build.map("neg", a)
     power = _power(known)
-    if power is None:
+    if power is not None:
+        if not nonnegative:
+            a = build.add(a, _rounding(build, a, power))
+        return build.map("shr", a, _constant(build, power, a))
+    if not _is_product(a, known):
         return build.map("div", a, b)
-    if not nonnegative:
-        a = build.add(a, _rounding(build, a, power))
-    return build.map("shr", a, _constant(build, power, a))
+    if nonnegative:
+        return _product(build, a, known)
+    size = _product(build, build.map("abs", a), abs(known))
+    sign = _sign(build, a)
+    signed = build.map("xor", size, sign)
+    return build.sub(signed, sign) if known > 0 else build.sub(sign, signed)
 
 
 def remainder(build: Builder, a: Value, b: Value, *, nonnegative: bool = False) -> Value:
@@ -37,7 +49,9 @@ def remainder(build: Builder, a: Value, b: Value, *, nonnegative: bool = False) 
         return _constant(build, 0, a)
     power = _power(known)
     if power is None:
-        return build.map("rem", a, b)
+        if not _is_product(a, known):
+            return build.map("rem", a, b)
+        return build.sub(a, build.mul(divide(build, a, b, nonnegative=nonnegative), b))
     if nonnegative:
         return build.map("and", a, _constant(build, known - 1, a))
     below = _rounding(build, a, power)
@@ -53,8 +67,12 @@ def floor_divide(build: Builder, a: Value, b: Value, *, nonnegative: bool = Fals
         return build.map("shr", a, _constant(build, power, a))
     if nonnegative or known == 0:
         return divide(build, a, b, nonnegative=nonnegative)
+    if known is not None and known > 0 and _is_product(a, known):
+        # The complement of a negative number is not negative, and so is that of the quotient.
+        sign = _sign(build, a)
+        return build.map("xor", _product(build, build.map("xor", a, sign), known), sign)
     is_zero, safe = (None, b) if known is not None else _safe(build, b)
-    quotient = build.map("div", a, safe)
+    quotient = build.map("div", a, safe) if known is None else divide(build, a, b)
     rest = build.sub(a, build.mul(quotient, safe))
     one_less = build.sub(quotient, _constant(build, 1, a))
     quotient = build.select(_signs_differ(build, rest, b), one_less, quotient)
@@ -66,6 +84,9 @@ def floor_modulo(build: Builder, a: Value, b: Value, *, nonnegative: bool = Fals
     known = _known(b)
     if known is not None and _power(known) is not None:
         return build.map("and", a, _constant(build, known - 1, a))
+    if known is not None and known > 0 and _is_product(a, known):
+        quotient = floor_divide(build, a, b, nonnegative=nonnegative)
+        return build.sub(a, build.mul(quotient, b))
     rest = remainder(build, a, b, nonnegative=nonnegative)
     if nonnegative or known == 0:
         return rest
@@ -101,11 +122,31 @@ def _safe(build: Builder, divisor: Value) -> tuple[Value, Value]:
     return is_zero, build.select(is_zero, _constant(build, 1, divisor), divisor)
 
 
+def _sign(build: Builder, a: Value) -> Value:
+    """-1 where ``a`` is negative, else 0."""
+    return build.map("shr", a, _constant(build, _bits(a) - 1, a))
+
+
 def _rounding(build: Builder, a: Value, power: int) -> Value:
     """2^power - 1 where ``a`` is negative, else 0: what makes a shift down round toward zero."""
-    bits = _bits(a)
-    sign = build.map("shr", a, _constant(build, bits - 1, a))
-    return build.map("ushr", sign, _constant(build, bits - power, a)) if power else _constant(build, 0, a)
+    if power == 0:
+        return _constant(build, 0, a)
+    return build.map("ushr", _sign(build, a), _constant(build, _bits(a) - power, a))
+
+
+def _is_product(a: Value, divisor: int) -> bool:
+    """Whether a division by a constant, no power of two, is done as a product."""
+    return a.dtype is I32 and 2 < abs(divisor) < 2**31
+
+
+def _product(build: Builder, size: Value, divisor: int) -> Value:
+    """The quotient of a number from 0 to 2^31 (without a sign) by a constant from 3 on."""
+    shift = (divisor - 1).bit_length() - 1
+    factor = -(-(1 << (32 + shift)) // divisor)
+    # The constant is the factor's bits, as a signed number.
+    signed = factor - (1 << 32) if factor >= 1 << 31 else factor
+    upper = build.map("high", size, _constant(build, signed, size))
+    return build.map("shr", upper, _constant(build, shift, size))
 
 
 def _signs_differ(build: Builder, rest: Value, divisor: Value) -> Value:

@@ -160,7 +160,7 @@ def test_approximations_are_near(op):
     assert (ulps(result, true(x.astype(np.float64))) < (2**13 if op == "tanh" else 16)).all()
 
 
-DIVISORS = [0, 1, -1, 2, 3, -7, 16, 64, 2**30, -(2**31)]
+DIVISORS = [0, 1, -1, 2, 3, -3, 5, 7, -7, 10, 16, 64, 641, -1000, 2**30, 2**31 - 1, -(2**31)]
 
 
 @pytest.mark.parametrize("dtype", [I32, I64])
