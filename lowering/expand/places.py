@@ -12,31 +12,26 @@ from gizml_tile.lowering.kernel_ir.builder import Builder, Value
 def thread_part(build: Builder, lane: Sequence[int], warp: Sequence[int]) -> Value:
     """The XOR of a number per set bit of the lane and of the warp, as an I32.
 
-    Neighbouring bits that go to neighbouring bits move together: lane bases 1, 2, 4 are one AND.
+    The lane's bits are the low ones of the thread's number and the warp's the others. Bits that move by
+    the same distance move together: the bases 4, 8, 16, 32, 64 of a lane and 128 of a warp are one shift.
     """
-    result = build.constant(0, I32)
-    for source, bases in ((build.lane, lane), (build.warp, warp)):
-        if any(bases):
-            for piece in _pieces(build, source(), bases):
-                result = build.map("xor", result, piece)
-    return result
-
-
-def _pieces(build: Builder, source: Value, bases: Sequence[int]) -> list[Value]:
-    """The parts of a linear map of a number's bits, to be joined by XOR."""
-    pieces: list[Value] = []
-    single: dict[int, int] = {}  # distance that bits move -> the bits that do
-    for bit, basis in enumerate(bases):
+    moving: dict[int, int] = {}  # distance that bits move -> the bits that do
+    for bit, basis in enumerate((*lane, *warp)):
         for target in range(basis.bit_length()):
             if basis >> target & 1:
-                single[target - bit] = single.get(target - bit, 0) | 1 << bit
-    for distance, mask in sorted(single.items()):
-        masked = build.map("and", source, build.constant(mask, I32))
+                moving[target - bit] = moving.get(target - bit, 0) | 1 << bit
+    everything = (1 << (len(lane) + len(warp))) - 1
+    result = build.constant(0, I32)
+    for distance, mask in sorted(moving.items()):
+        piece = build.thread()
+        if mask != everything:
+            piece = build.map("and", piece, build.constant(mask, I32))
         if distance >= 0:
-            pieces.append(build.map("shl", masked, build.constant(distance, I32)))
+            piece = build.map("shl", piece, build.constant(distance, I32))
         else:
-            pieces.append(build.map("ushr", masked, build.constant(-distance, I32)))
-    return pieces
+            piece = build.map("ushr", piece, build.constant(-distance, I32))
+        result = build.map("xor", result, piece)
+    return result
 
 
 def coordinate(build: Builder, layout: Linear, axis: int) -> tuple[Value, tuple[int, ...]]:

@@ -292,12 +292,14 @@ def _access_layout(state: Planning, node: Node, tile: Node, shape: tuple[int, in
 
 
 _SECTOR_BYTES = 32
+_VECTOR_BYTES = 16
 
 
 def _efficiency(layout: TileLayout, axis: int, dtype: DType) -> float:
     """How much of the 32-byte pieces of memory that a warp touches at once it uses."""
     run = 1
-    bases = [*layout.linear.bases("register"), *layout.linear.bases("lane")]
-    while (run if axis == 0 else 0, run if axis == 1 else 0) in bases:
-        run *= 2
+    for name, most in (("register", _VECTOR_BYTES // dtype.bytes), ("lane", _SECTOR_BYTES)):
+        bases = layout.linear.bases(name)
+        while run < most and (run if axis == 0 else 0, run if axis == 1 else 0) in bases:
+            run *= 2
     return min(run * dtype.bytes, _SECTOR_BYTES) / _SECTOR_BYTES
