@@ -22,6 +22,8 @@ from gizml_tile.lowering.tile_passes.pipeline import simplify
 from gizml_tile.program import trace
 
 Execute = Callable[[Program, dict[str, np.ndarray]], None]
+# What a GPU says of a program whose blocks are too large for it.
+_NO_ROOM = "bytes of workgroup memory and a workgroup has"
 UNARY = frozenset("exp exp2 log tanh sigmoid gelu gelu_erf".split())
 
 
@@ -207,7 +209,7 @@ class Evaluator:
             "abs": ref.absolute,
             "not_": ref.invert,
             "select": ref.select,
-            "dot": ref.dot,
+            "dot": lambda x, y: ref.dot(x, y, tf32=attr == "tf32"),
             "floordiv": ref.floor_divide,
             "floormod": ref.floor_modulo,
             "to": lambda x: to(x, attr),
@@ -298,6 +300,8 @@ def check(program: Program, execute: Execute = on_device) -> Outcome:
     try:
         execute(program, {name: view for name, (_, view) in arrays.items()})
     except Exception as error:
+        if isinstance(execute, OnSimulator) and _NO_ROOM in str(error):
+            return Outcome(None, "refused")
         return Outcome(f"{type(error).__name__}: {error}", type(error).__name__)
     outcome = compare(program, arrays, memory, before, untouched)
     on_a_device = execute in (on_device, on_device_decorated) or isinstance(execute, OnSimulator)

@@ -35,6 +35,9 @@ class Generator:
         grid = [self.random.choice([1, 1, 2, 3]) for _ in range(self.random.randrange(1, 4))]
         grid = [1] * len(grid) if self.random.random() < 0.25 else grid
         self.grid = tuple(grid) if self.random.random() > 0.01 else (0, *grid[1:])
+        # Drawn apart, so that what runs on the CPU does not depend on it.
+        self.warps = random.Random(-1 - seed).choice([0, 0, 0, 1, 2, 4, 8])
+        self.stages = 0
 
     def fresh(self, letter: str) -> str:
         self.counter += 1
@@ -196,7 +199,12 @@ class Generator:
         name = writer.pick(lambda t: t.dtype is not None) or writer.floats()
         self.put(writer, name)
         body = Block((), tuple(writer.ops), ())
-        return prune(Program(self.seed, self.grid, tuple(self.tensors), tuple(self.views), body, self.ieee))
+        return self.finished(body)
+
+    def finished(self, body: Block) -> Program:
+        """The program of a body, without what no store needs."""
+        tensors, views = tuple(self.tensors), tuple(self.views)
+        return prune(Program(self.seed, self.grid, tensors, views, body, self.ieee, self.warps, self.stages))
 
 
 def generate(seed: int) -> Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gizml_tile.dtypes import DType
 
@@ -106,6 +106,8 @@ class Program:
     views: tuple[ViewSpec, ...]
     body: Block = field(default_factory=Block)
     ieee: bool = False  # of exactly rounded operations alone, so that every bit is given
+    warps: int = 0  # of a GPU's workgroup, and how many stages its loops copy ahead; 0 leaves both open
+    stages: int = 0
 
     def view(self, name: str) -> ViewSpec:
         return next(view for view in self.views if view.name == name)
@@ -121,14 +123,8 @@ def prune(program: Program) -> Program:
     views = tuple(view for view in program.views if view.name in used)
     tensors = {view.tensor for view in views}
     tensors |= {program.tensor(name).alias for name in tensors}
-    return Program(
-        program.seed,
-        program.grid,
-        tuple(tensor for tensor in program.tensors if tensor.name in tensors),
-        views,
-        body,
-        program.ieee,
-    )
+    kept = tuple(tensor for tensor in program.tensors if tensor.name in tensors)
+    return replace(program, tensors=kept, views=views, body=body)
 
 
 def _prune(block: Block) -> Block:

@@ -25,7 +25,7 @@ from intervals import (
     zeros_apart,
 )
 
-from gizml_tile.dtypes import BF16, FP8, I32, MASK
+from gizml_tile.dtypes import BF16, F32, FP8, I32, MASK
 
 GELU_LOWEST = -0.7524  # where both forms of gelu stop falling; the least value is above -0.171
 
@@ -262,7 +262,8 @@ def _ordered(lo, hi) -> Value:
     return Value(value.dtype, *zeros_apart(value.lo, value.hi))
 
 
-def dot(a: Value, b: Value) -> Value:
+def dot(a: Value, b: Value, *, tf32: bool = False) -> Value:
+    """A product of matrices; with ``tf32`` each F32 operand may be rounded to 10 bits after the point."""
     if not a.dtype.is_float:
         known = a.exact.all(1, keepdims=True) & b.exact.all(0, keepdims=True)
         return integers(a.lo @ b.lo, I32, known)
@@ -275,7 +276,8 @@ def dot(a: Value, b: Value) -> Value:
     radius = (wide[1] - wide[0]) / 2, (wide[3] - wide[2]) / 2
     with np.errstate(all="ignore"):
         size = (abs(centre[0]) + radius[0]) @ (abs(centre[1]) + radius[1])
-        slack = size - abs(centre[0]) @ abs(centre[1]) + (depth * UNIT * 1.001 + 1e-13) * size
+        cut = (2.0**-11 * [a.dtype, b.dtype].count(F32) + 2.0**-22) if tf32 else 0
+        slack = size - abs(centre[0]) @ abs(centre[1]) + (depth * UNIT * 1.001 + 1e-13 + cut) * size
         if {a.dtype, b.dtype} <= {BF16, FP8}:
             # The hardware's pair instruction may take and give subnormals as zeros.
             slack = slack + 2.0**-126 * (depth + abs(wide[0]).sum(1, keepdims=True) + abs(wide[2]).sum(0))

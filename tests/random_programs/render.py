@@ -9,13 +9,19 @@ from gizml_tile.dtypes import DType
 
 def render(program: Program) -> str:
     """The body as Python source; its tensors are globals of their names."""
-    lines = ["def body(p):"]
+    lines = ["def body(p):", *hints(program)]
     for view in program.views:
         method = "write" if view.write else "read"
         pad = "" if view.pad is None else f", pad={number(view.pad)}"
         lines.append(f"    {view.name} = p.{method}({view.tensor}, {list(view.block)}{pad})")
     lines += _block(program.body, "    ")
     return "\n".join(lines) + "\n"
+
+
+def hints(program: Program) -> list[str]:
+    """The lines that tell a GPU how many warps and stages to take."""
+    counts = {"warps": program.warps, "stages": program.stages}
+    return [f"    p.{name}({count})" for name, count in counts.items() if count]
 
 
 def number(value: object) -> str:
@@ -61,6 +67,8 @@ def expression(name: str, args: list[str], attr: object) -> str:
         return f"p.{name}({', '.join(shown)}, tile.{dtype.name})"
     if name in ("sum", "max", "min"):
         return f"{args[0]}.{name}({attr})"
+    if name == "dot" and attr:
+        return f"{args[0]}.dot({args[1]}, precision={attr!r})"
     if name in ("to", "value"):
         assert isinstance(attr, DType)
         return f"{args[0]}.{name}(tile.{attr.name})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from programs import Block, Op, Program
-from render import expression, number, operand
+from render import expression, hints, number, operand
 
 INFIX = {
     "add": "+",
@@ -30,7 +30,7 @@ INFIX = {
 def render_kernel(program: Program) -> str:
     """The kernel as Python source; its tensors are its parameters in their order."""
     tensors = ", ".join(tensor.name for tensor in program.tensors)
-    lines = ["@tile.kernel", f"def kernel(p, {tensors}):"]
+    lines = ["@tile.kernel", f"def kernel(p, {tensors}):", *hints(program)]
     for view in program.views:
         method = "write" if view.write else "read"
         pad = "" if view.pad is None else f", pad={number(view.pad)}"
@@ -63,7 +63,8 @@ def _written(op: Op, args: list[str]) -> str:
     if op.name == "read" and op.attr[1] == "at":
         return f"{op.attr[0]}[{', '.join(args)}]"
     # The methods of indices round toward zero, as the operators do not.
-    if op.name in INFIX and not (kind.is_index and op.name == "div"):
+    has_option = op.name == "dot" and op.attr
+    if op.name in INFIX and not (kind.is_index and op.name == "div") and not has_option:
         return f"{args[0]} {INFIX[op.name]} {args[1]}"
     match op.name:
         case "neg":

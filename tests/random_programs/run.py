@@ -10,7 +10,7 @@ import argparse
 import multiprocessing
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from execute import (
     on_device_decorated,
 )
 from generate import generate
+from generate_products import generate_products
 from programs import Program
 from render import reproduction
 from shrink import shrink
@@ -38,15 +39,19 @@ RUNNERS: dict[str, Execute] = {
     "simplified": by_simplified_interpreter,
     **{arch: OnSimulator(arch) for arch in ("sm_75", "sm_80", "sm_90a", "sm_120a")},
 }
+GENERATORS: dict[str, Callable[[int], Program]] = {"everything": generate, "products": generate_products}
 FORK = multiprocessing.get_context("fork")
 
 
-def outcomes(seeds: range, execute: Execute) -> Iterator[tuple[int, Outcome]]:
+def outcomes(
+    seeds: range, execute: Execute, make: Callable[[int], Program] = generate
+) -> Iterator[tuple[int, Outcome]]:
     """The outcome of each seed; a child that dies is replaced and its seed has crashed."""
     position = seeds.start
     while position < seeds.stop:
         here, there = FORK.Pipe(duplex=False)
-        child = FORK.Process(target=_work, args=(range(position, seeds.stop), execute, there), daemon=True)
+        left = range(position, seeds.stop)
+        child = FORK.Process(target=_work, args=(left, execute, make, there), daemon=True)
         child.start()
         there.close()
         try:
@@ -60,9 +65,9 @@ def outcomes(seeds: range, execute: Execute) -> Iterator[tuple[int, Outcome]]:
         child.join()
 
 
-def _work(seeds: range, execute: Execute, there: Connection) -> None:
+def _work(seeds: range, execute: Execute, make: Callable[[int], Program], there: Connection) -> None:
     for seed in seeds:
-        there.send(check(generate(seed), execute))
+        there.send(check(make(seed), execute))
 
 
 def checked_apart(program: Program, execute: Execute) -> Outcome:
@@ -86,15 +91,15 @@ def _work_one(program: Program, execute: Execute, there: Connection) -> None:
         there.send(Outcome(str(error), "meaningless"))
 
 
-def report(seed: int, outcome: Outcome, execute: Execute) -> str:
+def report(program: Program, outcome: Outcome, execute: Execute) -> str:
     """What went wrong, with the smallest program found that goes wrong in the same way."""
 
     def fails(candidate: Program) -> bool:
         return checked_apart(candidate, execute).kind == outcome.kind
 
-    smaller = shrink(generate(seed), fails)
+    smaller = shrink(program, fails)
     smallest = checked_apart(smaller, execute).problem
-    return f"seed {seed}: {outcome.problem}\nthe smallest: {smallest}\n{reproduction(smaller)}\n"
+    return f"seed {program.seed}: {outcome.problem}\nthe smallest: {smallest}\n{reproduction(smaller)}\n"
 
 
 def main() -> None:
@@ -103,23 +108,26 @@ def main() -> None:
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--stop-after", type=int, default=10, help="failures to report before stopping")
     parser.add_argument("--on", choices=RUNNERS, default="device")
+    parser.add_argument("--of", choices=GENERATORS, default="everything")
     options = parser.parse_args()
-    execute = RUNNERS[options.on]
-    stored = exact = unknown = done = 0
+    execute, make = RUNNERS[options.on], GENERATORS[options.of]
+    stored = exact = unknown = done = refused = 0
     failures = []
     begin = time.perf_counter()
-    for seed, outcome in outcomes(range(options.start, options.start + options.count), execute):
+    for seed, outcome in outcomes(range(options.start, options.start + options.count), execute, make):
         done += 1
         stored, exact, unknown = stored + outcome.stored, exact + outcome.exact, unknown + outcome.unknown
+        refused += outcome.kind == "refused"
         if outcome.problem:
             failures.append(seed)
-            print(report(seed, outcome, execute), flush=True)
+            print(report(make(seed), outcome, execute), flush=True)
             if len(failures) >= options.stop_after:
                 break
         if done % 500 == 0:
             print(f"{done} programs, {time.perf_counter() - begin:.0f} s", flush=True)
     print(
-        f"{done} programs, {len(failures)} failed {failures}, {time.perf_counter() - begin:.0f} s; of "
+        f"{done} programs, {len(failures)} failed {failures}, {refused} too large for the device, "
+        f"{time.perf_counter() - begin:.0f} s; of "
         f"{stored} elements stored {exact / max(stored, 1):.1%} had to agree to the bit, nothing was known "
         f"of {unknown / max(stored, 1):.1%}"
     )
