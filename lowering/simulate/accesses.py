@@ -112,16 +112,15 @@ def _differs(found: Array, wanted: Array, mask: Array | None) -> bool:
 
 def _rows(
     threads: Threads, at: Instruction, offsets: Instruction
-) -> tuple[MatrixAccess, Buffer, Array, Array]:
+) -> tuple[MatrixAccess, Buffer, Array, Array | None]:
     """The accesses, their buffer, the lanes' rows, and which lanes give one: the first 8 * matrices."""
     access = at.attr
     assert isinstance(access, MatrixAccess)
     threads.meet_in_warps(at)
-    mask = None
-    if 8 * access.matrices < threads.batch.lanes or threads.active is not None:
-        mask = np.broadcast_to(threads.lane < 8 * access.matrices, (len(access.places), threads.size))
-    if threads.active is not None:
-        mask = mask & threads.active
+    mask = mask_of(threads, None, len(access.places))
+    if 8 * access.matrices < threads.batch.lanes:
+        giving = np.broadcast_to(threads.lane < 8 * access.matrices, (len(access.places), threads.size))
+        mask = giving if mask is None else mask & giving
     first = offsets_of(threads, offsets, access.places)
     return access, threads.batch.kernel.buffers[access.memory], first, mask
 

@@ -57,19 +57,20 @@ def vectors_of(registers: Array, width: int) -> Array:
     return np.ascontiguousarray(registers.reshape(-1, width, threads).transpose(0, 2, 1))
 
 
+# NumPy moves a vector at once, as one element of a type of its size.
+_WHOLE = {2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+
+
 class Vectors:
     """Vectors in a memory: the first element of each, and which take place (None: all)."""
-
-    # NumPy moves a vector at once, as one element of a type of its size.
-    _TYPES = {2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}  # noqa: RUF012
 
     def __init__(self, data: Array, first: Array, width: int, mask: Array | None, aligned: bool) -> None:
         self.data = data
         self.first = first
         self.width = width
         self.mask = mask
-        self._type = self._TYPES.get(width * data.itemsize) if aligned and width > 1 else None
-        if data.__array_interface__["data"][0] % (width * data.itemsize):
+        self._type = _WHOLE.get(width * data.itemsize) if aligned and width > 1 else None
+        if data.ctypes.data % (width * data.itemsize):  # which NumPy would copy first
             self._type = None
 
     def take(self) -> Array:
@@ -90,7 +91,7 @@ class Vectors:
         elif self._type is None:
             self.data[first[..., None] + np.arange(self.width)] = chosen
         else:
-            whole = np.ascontiguousarray(chosen).view(self._type)
+            whole: Array = np.ascontiguousarray(chosen).view(self._type)
             self._whole()[first // self.width] = whole[..., 0]
 
     def _whole(self) -> Array:

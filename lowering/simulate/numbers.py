@@ -97,18 +97,14 @@ def convert(value: Array, source: DType, to: DType) -> Array:
 
 
 def _to_integer(value: Array, to: DType) -> Array:
-    low, high = integer_range(to)
     wide = np.trunc(value.astype(np.float64))
-    result = np.where(wide >= -(2.0**63), wide, 0).astype(np.int64) if to is not I64 else _to_int64(wide)
     if to is not I64:
-        result = np.clip(np.nan_to_num(wide, nan=0.0), low, high).astype(np.int64)
-    return result.astype(HELD[to])
-
-
-def _to_int64(wide: Array) -> Array:
-    fits = (wide >= -(2.0**63)) & (wide < 2.0**63)
-    ends = np.where(wide >= 2.0**63, np.int64(2**63 - 1), np.where(wide < 0, np.int64(-(2**63)), np.int64(0)))
-    return np.where(fits, np.where(fits, wide, 0.0).astype(np.int64), ends)
+        low, high = integer_range(to)
+        return np.asarray(np.clip(np.nan_to_num(wide, nan=0.0), low, high).astype(HELD[to]))
+    # The largest I64 is no float64, so the ends are told apart before the conversion.
+    above, below = wide >= 2.0**63, wide < -(2.0**63)
+    whole = np.where(above | below | np.isnan(wide), 0.0, wide).astype(np.int64)
+    return np.where(above, np.int64(2**63 - 1), np.where(below, np.int64(-(2**63)), whole))
 
 
 def _odd_float64(value: Array) -> Array:
@@ -214,7 +210,8 @@ def _divide(a: Array, b: Array) -> Array:
 
 def _shift_right_zeros(a: Array, count: Array) -> Array:
     unsigned = np.dtype(f"u{a.dtype.itemsize}")
-    return np.right_shift(a.view(unsigned), count.astype(unsigned)).view(a.dtype)
+    shifted: Array = np.right_shift(a.view(unsigned), count.astype(unsigned))
+    return shifted.view(a.dtype)
 
 
 def _high(a: Array, b: Array) -> Array:

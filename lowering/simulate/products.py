@@ -36,7 +36,7 @@ def group_mma(threads: Threads, at: Instruction) -> Array:
     spread = spread.transpose(1, 0, 2).reshape(at.count, threads.size)
     start = constant(0, at.dtype) if matrix.fresh else threads.get(c)
     if at.dtype.is_integer:
-        sums = (start + spread.astype(np.int64)).astype(np.int32)
+        sums: Array = (start + spread.astype(np.int64)).astype(np.int32)
     else:
         sums = (to_float32(start, at.dtype) + spread).astype(start.dtype)
     left_over = np.ones(threads.size, np.bool_) if threads.active is None else threads.active.copy()
@@ -192,7 +192,7 @@ def _read(threads: Threads, at: Instruction, left: Side | None, right: Side) -> 
 
 def _check_fenced(threads: Threads, at: Instruction, value: Instruction) -> None:
     """Report registers that other instructions wrote since the last fence."""
-    if threads.made.get(id(threads.get(value)), -1) > threads.fenced_at:
+    if threads.written(threads.get(value)) > threads.fenced_at:
         text = f"uses registers that the {value.op} before it wrote, without a group_fence between"
         threads.batch.log.add("race", at, text)
 

@@ -56,11 +56,14 @@ def _evaluate_beside_products(threads: Threads, at: Instruction) -> Array | None
     renamed = products.check_registers(threads, at) if threads.flying else None
     value = _evaluate(threads, at)
     threads.step += 1
-    if value is not None and at.op not in ("group_mma", "result", *products.RENAMED):
-        threads.made[id(value)] = threads.step
-    if value is not None and at.op in products.RENAMED:
-        made = max((threads.made.get(id(threads.get(arg)), -1) for arg in at.args), default=-1)
-        threads.made[id(value)] = made
+    if value is None or at.op == "result":
+        return value
+    if at.op == "group_mma":
+        threads.write(value, -1)
+    elif at.op not in products.RENAMED:
+        threads.write(value, threads.step)
+    else:
+        threads.write(value, max(threads.written(threads.get(arg)) for arg in at.args))
         if renamed is not None:
             threads.flying[id(value)] = (value, renamed)
     return value
@@ -196,6 +199,8 @@ def _kept(threads: Threads, active: Array | None, new: Array, old: Array) -> Arr
     if active is None:
         return new
     value = np.where(active, new, old)
+    if threads.batch.has_products:
+        threads.write(value, max(threads.written(new), threads.written(old)))
     for part in (new, old):
         if id(part) in threads.flying:
             threads.flying[id(value)] = (value, threads.flying[id(part)][1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
+from weakref import ReferenceType, ref
 
 import numpy as np
 
@@ -168,8 +169,9 @@ class Threads:
         self.products: Groups[Multiplying] = Groups(self.size)
         # Sums of asynchronous matrix operations in flight, by the identity of their array.
         self.flying: dict[int, tuple[Array, Multiplying]] = {}
-        # When an array was made, counted in instructions, and the last group_fence.
-        self.made: dict[int, int] = {}
+        # The instruction at which registers were written, by the identity of their array, and the last
+        # group_fence; asynchronous matrix operations write theirs "before" all.
+        self._written: dict[int, tuple[ReferenceType[Array], int]] = {}
         self.step = 0
         self.fenced_at = -1
         self.last_touch: Array | None = np.zeros(self.size, np.int64) if batch.signals else None
@@ -205,6 +207,15 @@ class Threads:
     def who(self) -> str:
         """These threads as texts call them."""
         return f"role {self.role}" if self.role else "the workgroup"
+
+    def written(self, value: Array) -> int:
+        """The step at which an array was made, 0 for what these threads found."""
+        held = self._written.get(id(value))
+        return held[1] if held is not None and held[0]() is value else 0
+
+    def write(self, value: Array, step: int) -> None:
+        """Remember the step at which an array was made."""
+        self._written[id(value)] = (ref(value), step)
 
     def touch(self, who: Array) -> None:
         """Threads access memory: see `Signals.released`."""

@@ -131,7 +131,7 @@ class WorkgroupMemory:
         if not bad.any():
             return
         late = flying | (agents >= ENGINE)
-        for kind, of_kind in (("in flight", bad & late), ("race", bad & ~late)):
+        for kind, of_kind in (("in flight", np.asarray(bad & late)), ("race", np.asarray(bad & ~late))):
             if of_kind.any():
                 first = int(np.flatnonzero(of_kind)[0])
                 other = self.instructions[int(writers[first]) >> _INSTRUCTION & (1 << 20) - 1]
@@ -184,7 +184,7 @@ class WorkgroupMemory:
         if not bad.any():
             return
         late = (~over)[:, self.clocks.warps :].any(axis=1)
-        for kind, of_kind in (("in flight", bad & late), ("race", bad & ~late)):
+        for kind, of_kind in (("in flight", np.asarray(bad & late)), ("race", np.asarray(bad & ~late))):
             if of_kind.any():
                 first = int(np.flatnonzero(of_kind)[0])
                 other = self.instructions[int(self.last_read[keys[first]]) >> _INSTRUCTION & (1 << 20) - 1]
