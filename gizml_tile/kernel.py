@@ -17,7 +17,6 @@ from gizml_tile.grids import GridSpec, resolve
 from gizml_tile.launch import CacheInfo, State, Traces, lock
 from gizml_tile.program import Program
 from gizml_tile.repeat import Repeat, Repeats, key_of, repeat_of
-from gizml_tile.runtime.cuda.streams import handle
 from gizml_tile.runtime.tensors import describe
 from gizml_tile.signature import Arguments, Leaf, Values, signature_of
 from gizml_tile.specialise import Launched, Request, launch
@@ -158,6 +157,8 @@ class Kernel(_Written):
         key = key_of(grid, named, own=grid is self.grid)
         given = {}
         if stream is not None:
+            from gizml_tile.runtime.cuda.streams import handle
+
             # Launches on a stream are known apart: only GPUs' repeats take one.
             key = None if key is None else (key, "stream")
             given = {"stream": handle(stream)}
@@ -243,7 +244,18 @@ class Kernel(_Written):
             reading.key,
         )
         body = functools.partial(self._body, values, arguments.constants, options, types)
-        return Request(self._name, body, key, reading, grid, values.names, values.leaves, values.frame, infos)
+        return Request(
+            self._name,
+            body,
+            key,
+            reading,
+            grid,
+            values.names,
+            values.leaves,
+            values.frame,
+            infos,
+            f"{self._name}()",
+        )
 
     def _read(self) -> Reading:
         """What the function reads from outside itself now."""

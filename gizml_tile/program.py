@@ -29,7 +29,7 @@ from gizml_tile.tile import Tile
 from gizml_tile.tracing import Trace, Value, activate, active, fail
 from gizml_tile.views import In, Out
 
-_WARPS = (1, 2, 4, 8, 16)
+_WARPS = (1, 2, 4, 8, 16, 32)
 _MAX_STAGES = 8
 
 
@@ -95,10 +95,10 @@ class Program:
         return self._tile("iota", Const(found, kind, along))
 
     def warps(self, count: builtins.int) -> None:
-        """The number of warps of a GPU workgroup: 1, 2, 4, 8 or 16; without it the lowering picks."""
+        """The number of warps of a GPU workgroup: 1, 2, 4, 8, 16 or 32; without it the planner picks."""
         self._trace.check_open()
         if number(count) not in _WARPS:
-            fail(f"warps takes 1, 2, 4, 8 or 16, found {describe(count)}")
+            fail(f"warps takes 1, 2, 4, 8, 16 or 32, found {describe(count)}")
         self._trace.warps = builtins.int(count)
 
     def stages(self, count: builtins.int) -> None:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from gizml_tile.lowering.kernel_ir.instructions import Kernel
     from gizml_tile.lowering.simulate import Finding, Memory
 
-# Devices give out memory at multiples of this; a copy keeps its tensors' distance to them.
-_ALIGNMENT = 256
+# A copy of a tensor starts where devices give out memory, but for what the tensor's address is beyond a
+# multiple of this: no access is wider, and where the host has put an array says no more of a device.
+_ALIGNMENT = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,8 @@ class Request:
     """A launch that is being prepared: what the body is, what it was given and what it captured.
 
     ``key`` is everything that a trace rests on; ``leaves`` are the arguments' tensors and numbers, ``frame``
-    has the positional arguments with places for the leaves, and ``infos`` describes the tensors.
+    has the positional arguments with places for the leaves, and ``infos`` describes the tensors. ``call`` is
+    how errors name the launch: ``add()``, or nothing for a body.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Request:
     leaves: Sequence[Any] = ()
     frame: Sequence[object] = ()
     infos: dict[int, TensorInfo] = field(default_factory=dict)
+    call: str = ""
 
 
 @dataclass(slots=True)
@@ -96,7 +98,8 @@ def launch(
     infos, written = prepared.infos, prepared.variant.written
     device = check(request.name, prepared.names, infos, written)
     if stream is not None and device == "cpu":
-        raise TileError(f"{request.name}: stream is for tensors on a GPU; leave it out", here())
+        who = f"{request.call}: " if request.call else ""
+        raise TileError(f"{who}stream is for tensors on a GPU; leave it out", here())
     if is_empty(infos, written, request.grid):
         return prepared.results(), None
     wanted = layout(infos, written, request.grid)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gizml_tile.errors import TileError, here
 
 KINDS = ("cpu", "cuda", "hip", "metal")
-_BUILT = ("cpu",)
+_BUILT = ("cpu", "cuda")
 
 
 @dataclass(frozen=True, slots=True)

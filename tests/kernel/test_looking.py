@@ -121,35 +121,46 @@ def test_warps_and_stages_are_shown():
     assert "warps 4" in plain.ir(x, out, warps=4)
     assert "stages 3" in plain.ir(x, out, stages=3)
     assert "warps 2" in tile.ir(1, lambda p: None, warps=2)
-    with pytest.raises(tile.TileError, match="warps takes 1, 2, 4, 8 or 16, found 3"):
+    with pytest.raises(tile.TileError, match="warps takes 1, 2, 4, 8, 16 or 32, found 3"):
         plain(x, out, warps=3)
     plain(x + 1, out, warps=4, stages=2)
     assert list(out) == [2] * 20
 
 
 NOT_BUILT = [
-    lambda x, out: plain.ir(x, out, kind="cuda"),
+    lambda x, out: plain.ir(x, out, kind="hip"),
     lambda x, out: plain.source(x, out, kind="hip", arch="gfx942"),
     lambda x, out: plain.explain(x, out, kind="metal"),
-    lambda x, out: tile.source(1, lambda p: None, kind="cuda", arch="sm_90a"),
+    lambda x, out: tile.source(1, lambda p: None, kind="metal", arch="apple9"),
 ]
 
 
 @pytest.mark.parametrize("look", NOT_BUILT)
 def test_kinds_that_are_not_built_yet(look):
     x, out = np.zeros(20, np.float32), np.zeros(20, np.float32)
-    with pytest.raises(tile.TileError, match="is not built yet; this version compiles for cpu") as caught:
+    with pytest.raises(tile.TileError, match="is not built yet; this version compiles for cpu, cuda") as caught:
         look(x, out)
     assert caught.value.filename == __file__
 
 
-def test_simulate_is_not_built_yet():
+def test_simulate_runs_in_place_and_tells_what_it_found():
+    x, out = np.arange(20, dtype=np.float32), np.zeros(20, np.float32)
+    found = plain[3].simulate(x, out)
+    assert np.array_equal(out, x * 2)
+    assert found.results == (out,) and found.results[0] is out
+    assert found.findings == ()
+    body = tile.simulate(1, lambda p: p.write(out, [8]).put(p.zeros([1, 8]), [0]), arch="sm_80")
+    assert body.results[0] is out
+    assert list(out[:9]) == [0] * 8 + [16]
+
+
+def test_what_runs_on_a_gpu_is_shown_without_one():
     x, out = np.zeros(20, np.float32), np.zeros(20, np.float32)
-    for look in (lambda: plain[3].simulate(x, out), lambda: tile.simulate(1, lambda p: None)):
-        with pytest.raises(tile.TileError, match="simulate is not built yet for kind 'cpu'"):
-            look()
-    with pytest.raises(tile.TileError, match="kind 'cuda' is not built yet"):
-        plain.simulate(x, out, kind="cuda")
+    assert "{blocked 1 wide}" in plain.ir(x, out, kind="cuda", arch="sm_80")
+    text = plain.source(x, out, kind="cuda", arch="sm_80")
+    assert ".target sm_80" in text
+    assert ".target sm_90a" in plain.source(x, out, kind="cuda")
+    assert "half" not in text and ".b16" in plain.source(x, out, kind="cuda", storage=[tile.BF16, tile.BF16])
 
 
 @tile.function

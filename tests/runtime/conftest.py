@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
-from fake_cuda import FakeCuda
 
 from gizml_tile.runtime.compiler import compile_text, load_object
 from gizml_tile.runtime.host import host
@@ -150,19 +147,3 @@ def kernels_object():
 @pytest.fixture(scope="session")
 def kernels(kernels_object):
     return load_object(kernels_object, NAMES)
-
-
-@pytest.fixture
-def cuda(monkeypatch):
-    """A CUDA driver of two devices that notes what it is asked, and no assembler beside it."""
-    from gizml_tile.runtime.cuda import assembler, devices, driver, maps
-
-    fake = FakeCuda()
-    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", fake)
-    monkeypatch.setenv(assembler.PTXAS_VARIABLE, "off")
-    for module in (driver, devices):
-        module.forget()
-    maps._encoded.cache_clear()
-    yield fake
-    for module in (driver, devices):
-        module.forget()
