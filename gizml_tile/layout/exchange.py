@@ -250,11 +250,11 @@ def _access(layout: Linear, memory: Linear, element_bytes: int, vector: Sequence
     width = 1 << len(masks)
     replicas = layout.free_bits("register")
     units = [1 << bit for bit in range(layout.bits("register")) if not replicas >> bit & 1]
-    others = independent(masks, units)
-    groups = []
-    for chosen in range(1 << len(others)):
-        first = combine(others, chosen)
-        first ^= combine(masks, offsets.apply(register=first)[1] & width - 1)
-        group = tuple(first ^ combine(masks, element) for element in range(width))
-        groups.append((offsets.apply(register=first)[1], group))
+    moves = [(0, 0)]  # a register of each group, and its offset: the sums of what single bits move
+    for unit in independent(masks, units):
+        unit ^= combine(masks, offsets.apply(register=unit)[1] & width - 1)
+        step = offsets.apply(register=unit)[1]
+        moves += [(register ^ unit, offset ^ step) for register, offset in moves]
+    elements = [combine(masks, element) for element in range(width)]
+    groups = [(offset, tuple(register ^ each for each in elements)) for register, offset in moves]
     return Access(element_bytes, tuple(groups), threads["lane"], threads["warp"], free["lane"], free["warp"])
