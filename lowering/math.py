@@ -135,13 +135,13 @@ _GELU_CUBIC_REST = 2.3988324659995897e-09
 
 def exp(e: Arithmetic[V], x: V) -> V:
     """e^x; at most 1.02 ulp from the true value."""
-    split = _split(e, _clamp(e, x, -104.0, 89.0))
+    split = _split(e, _clamp(e, x, -160.0, 89.0))  # so far below 0 that ``scale`` need not round
     return e.scale(_exp_of_rest(e, split.rest, _EXP), split.whole, split.whole_bits)
 
 
 def exp2(e: Arithmetic[V], x: V) -> V:
     """2^x; at most 0.88 ulp off, exact where x is an integer."""
-    x = _clamp(e, x, -151.0, 129.0)
+    x = _clamp(e, x, -200.0, 129.0)
     shifted = e.add(x, e.constant(_ROUNDING))
     whole = e.sub(shifted, e.constant(_ROUNDING))
     whole_bits = e.bits_sub(e.as_bits(shifted), e.bits_constant(_ROUNDING_BITS))

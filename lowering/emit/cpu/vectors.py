@@ -8,6 +8,9 @@ from gizml_tile.lowering.math import scale_in_two_steps
 # What x86 calls the vectors of so many floats, and the type of a mask of that many lanes.
 _X86_VECTORS = {16: ("512", "i16"), 8: ("256", "i8"), 4: ("128", "i8")}
 
+# ``scale`` is given numbers up to 2^40: with smaller exponents they are 0.
+VANISHING = -192.0
+
 
 class Vectors:
     """Writes operations on ``width`` lanes into a function; one lane is a scalar.
@@ -95,7 +98,9 @@ class Vectors:
     def scale(self, a: str, exponent: str, exponent_bits: str) -> str:
         if not (self.avx512 and self.width in _X86_VECTORS):
             return scale_in_two_steps(self, a, exponent_bits)
-        return self._x86("scalef", a, exponent)
+        # A result that underflows costs as much as a hundred others, so what vanishes is left out.
+        kept = self.operation("fcmp uge", "float", exponent, self.constant(VANISHING))
+        return self._x86("scalef", a, exponent, mask=kept)
 
     def maximum(self, a: str, b: str, *, quiet: tuple[bool, bool] = (False, False)) -> str:
         """The larger one; a NaN loses, -0 is smaller than +0. ``quiet``: no signaling NaN in a, in b."""
@@ -106,6 +111,10 @@ class Vectors:
         return self._extreme("olt", "or", 4, a, b, quiet)
 
     def _extreme(self, order: str, zeros: str, control: int, a: str, b: str, quiet: tuple[bool, bool]) -> str:
+        if self.avx512 and self.width < 4:
+            four = Vectors(self.function, 4, avx512=True)
+            wide = four._extreme(order, zeros, control, self._widened(a), self._widened(b), quiet)
+            return self._narrowed(wide)
         if self.avx512 and self.width in _X86_VECTORS:
             # The instruction has these rules but for signaling NaNs, which it lets win.
             left = a if quiet[0] else self.intrinsic("canonicalize", "float", a)
@@ -117,17 +126,42 @@ class Vectors:
         both = self.from_bits(self.operation(zeros, "i32", self.as_bits(a), self.as_bits(b)))
         return self.choose("float", self.equal(a, b), both, chosen)
 
-    def _x86(self, name: str, a: str, b: str, *controls: str) -> str:
-        """An AVX-512 instruction of two operands on all lanes, in the current rounding mode."""
+    def _widened(self, a: str) -> str:
+        """One or two lanes as the first of four; the others are undefined."""
         of = self.type("float")
-        bits, mask = _X86_VECTORS[self.width]
-        arguments = [f"{of} {a}", f"{of} {b}", *controls, f"{of} zeroinitializer", f"{mask} -1"]
+        if self.width == 1:
+            return self.function.emit(f"insertelement <4 x float> poison, float {a}, i64 0")
+        lanes = "<i32 0, i32 1, i32 poison, i32 poison>"
+        return self.function.emit(f"shufflevector {of} {a}, {of} poison, <4 x i32> {lanes}")
+
+    def _narrowed(self, a: str) -> str:
+        """The first lanes of four."""
+        if self.width == 1:
+            return self.function.emit(f"extractelement <4 x float> {a}, i64 0")
+        lanes = "<i32 0, i32 1>"
+        return self.function.emit(f"shufflevector <4 x float> {a}, <4 x float> poison, <2 x i32> {lanes}")
+
+    def _x86(self, name: str, a: str, b: str, *controls: str, mask: str = "") -> str:
+        """An AVX-512 instruction of two operands, in the current rounding mode; zeros outside the mask."""
+        of = self.type("float")
+        bits, lanes = _X86_VECTORS[self.width]
+        chosen = "-1"
+        if mask:
+            chosen = self._lanes_of(mask, lanes)
+        arguments = [f"{of} {a}", f"{of} {b}", *controls, f"{of} zeroinitializer", f"{lanes} {chosen}"]
         if bits == "512":
             arguments.append("i32 4")
         full = f"llvm.x86.avx512.mask.{name}.ps.{bits}"
         kinds = ", ".join(of if argument.startswith(of) else argument.split()[0] for argument in arguments)
         self.function.module.declare(full, f"{of} @{full}({kinds})")
         return self.function.call(of, full, *arguments)
+
+    def _lanes_of(self, mask: str, lanes: str) -> str:
+        """A mask as the bits of an integer that has at least one for each lane."""
+        bits = self.function.emit(f"bitcast {self.type('i1')} {mask} to i{self.width}")
+        return (
+            bits if lanes == f"i{self.width}" else self.function.emit(f"zext i{self.width} {bits} to {lanes}")
+        )
 
     # their bits
 
