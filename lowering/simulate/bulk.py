@@ -55,11 +55,11 @@ class Box:
         inside_chunk = np.arange(CHUNK // size)
         base = threads.workgroup[who] * (batch.memory.bytes // size)
         places = base[:, None, None] + chunks[:, :, None] // size + inside_chunk
-        self.places = places.reshape(len(who), -1)[:, :elements]
+        self.places = places.reshape(len(who), places.shape[1] * places.shape[2])[:, :elements]
         granule = batch.memory.granule
         first_keys = threads.workgroup[who][:, None] * batch.memory.granules + chunks // granule
         keys = first_keys[:, :, None] + np.arange(CHUNK // granule)
-        self.keys = keys.reshape(len(who), -1)[:, : -(-self.bytes // granule)]
+        self.keys = keys.reshape(len(who), keys.shape[1] * keys.shape[2])
         self.inside, self.elements = self._elements(threads, bulk, corner)
 
     def _elements(self, threads: Threads, bulk: Bulk, corner: tuple[Instruction, ...]) -> tuple[Array, Array]:
@@ -72,8 +72,9 @@ class Box:
             start = threads.wide(value)[0, self.who].astype(np.int64)
             at = start[:, None] + np.arange(bulk.box[axis])
             fits = (at >= 0) & (at < memory.shape[axis])
-            inside = (inside[:, :, None] & fits[:, None]).reshape(boxes, -1)
-            element = (element[:, :, None] + at[:, None] * memory.strides[axis]).reshape(boxes, -1)
+            size = inside.shape[1] * bulk.box[axis]
+            inside = (inside[:, :, None] & fits[:, None]).reshape(boxes, size)
+            element = (element[:, :, None] + at[:, None] * memory.strides[axis]).reshape(boxes, size)
         return inside, np.where(inside, element, 0)
 
     def threads_of(self, of: Array) -> Array:

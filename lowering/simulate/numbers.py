@@ -239,6 +239,8 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "sqrt": np.sqrt,
     "min": _minimum,
     "max": _maximum,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
     "rem": np.fmod,
     "high": _high,
     "and": np.bitwise_and,

@@ -1,0 +1,94 @@
+"""Wavefronts and sectors against counts by brute force, and what findings say of them."""
+
+import math
+
+import numpy as np
+import pytest
+from kernels import buffer, kernel_of, run
+
+from gizml_tile.dtypes import F32, I32
+from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, WORKGROUP, Access
+from gizml_tile.lowering.simulate import Memory, simulate
+
+
+def wavefronts(byte_of_lane, bytes, active):
+    """Lanes take turns: 32, 16 or 8 at a time; words of a bank that differ follow one another."""
+    together = 32 if bytes <= 4 else 128 // bytes
+    total = ideal = 0
+    for start in range(0, 32, together):
+        banks = {}
+        for lane in range(start, start + together):
+            if active[lane]:
+                for word in range(byte_of_lane[lane] // 4, (byte_of_lane[lane] + bytes + 3) // 4):
+                    banks.setdefault(word % 32, set()).add(word)
+        if banks:
+            total += max(map(len, banks.values()))
+            ideal += 1
+    return total, ideal
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("masked", [False, True])
+def test_bank_conflicts(width, seed, masked):
+    rng = np.random.default_rng(seed)
+    stride = int(rng.integers(0, 40)) if seed % 2 else None
+    if stride is None:
+        table = rng.integers(0, 512 // width, 64) * width
+    else:
+        table = np.arange(64) * stride % (512 // width) * width
+    table = table.astype(np.int32)
+    active = rng.random(64) < 0.5 if masked else np.ones(64, bool)
+    mask = active.astype(np.int32)
+
+    def write(k):
+        place = k.at(1).get(0, k.thread(), I32)
+        chosen = k.map("ne", k.get(1, k.thread(), I32), k.number(0))
+        k.at(2).load(Access(WORKGROUP, 0, width, ((0, 0),)), place, F32, chosen if masked else None)
+
+    found = run(write, [table, mask], [buffer("s", 512)], grid=(3,))
+    total = ideal = 0
+    for warp in (slice(0, 32), slice(32, 64)):
+        some = wavefronts(table[warp] * 4, 4 * width, active[warp])
+        total, ideal = total + 3 * some[0], ideal + 3 * some[1]
+    told = [each.text for each in found.of("bank conflict")]
+    assert told == ([f"{total} wavefronts where {ideal} would do"] if total > ideal else [])
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("masked", [False, True])
+def test_sectors(width, seed, masked):
+    rng = np.random.default_rng(seed)
+    table = rng.integers(0, 64, 64) if seed % 2 else np.arange(64) * int(rng.integers(1, 9))
+    table = (table * width).astype(np.int32)
+    active = rng.random(64) < 0.5 if masked else np.ones(64, bool)
+    data = np.zeros(4096, np.float32)
+
+    def write(k):
+        place = k.at(1).get(0, k.thread(), I32)
+        chosen = k.map("ne", k.get(1, k.thread(), I32), k.number(0))
+        access = Access(GLOBAL, 2, width, ((0, 0),))
+        k.at(2).load(access, place, F32, chosen if masked else None)
+
+    found = run(write, [table, active.astype(np.int32), data])
+    total = ideal = 0
+    for warp in (slice(0, 32), slice(32, 64)):
+        places = table[warp][active[warp]]
+        touched = {int(place) * 4 // 32 for place in places}
+        total += len(touched)
+        ideal += min(len(touched), math.ceil(len(places) * 4 * width / 32))
+    told = [each.text for each in found.of("uncoalesced")]
+    assert told == ([f"{total} sectors where {ideal} would do"] if total > ideal else [])
+
+
+def test_costs_are_no_mistakes_and_can_be_left_out():
+    def write(k):
+        k.at(1).keep(0, k.number(1.0, F32), k.mul(k.thread(), k.number(32)))
+
+    kernel = kernel_of(write, [], [buffer("s", 2048)])
+    found = simulate(kernel, [])
+    assert [(each.kind, each.count) for each in found] == [("bank conflict", 62)] and not found.wrong
+    assert str(found) == "kernel.py:1:1: bank conflict: 64 wavefronts where 2 would do"
+    assert not simulate(kernel, [], counts=False).found
+    assert Memory.of(np.zeros((2, 3))).strides == (3, 1)
