@@ -24,7 +24,7 @@ read                      coordinates                      View
 put                       tile, coordinates                View
 neg abs                   a                                (a may be an index)
 exp exp2 log sqrt rsqrt   a                                approx: bool, for exp exp2 log sigmoid tanh
-sigmoid tanh gelu         a                                gelu gelu_erf; None for the others
+sigmoid tanh gelu         a                                gelu; None for the others
 gelu_erf relu floor
 to                        a                                dtype
 transpose                 a
@@ -151,7 +151,10 @@ class Region:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TileProgram:
-    """A traced kernel: tensors and scalars it takes, which tensor each ``write`` named, the body."""
+    """A traced kernel: tensors and scalars it takes, which tensor each ``write`` named, the body.
+
+    ``variants`` are pairs of an operation and the variant that the person wants of it on GPUs.
+    """
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -161,10 +164,11 @@ class TileProgram:
     warps: int = 0
     stages: int = 0
     approx: bool = False
+    variants: tuple[tuple[str, str], ...] = ()
 
 
 UNARY_FLOAT = frozenset("exp exp2 log sqrt rsqrt sigmoid tanh gelu gelu_erf relu floor".split())
-APPROXIMABLE = frozenset("exp exp2 log sigmoid tanh".split())
+APPROXIMABLE = frozenset("exp exp2 log sigmoid tanh gelu".split())
 UNARY = UNARY_FLOAT | frozenset("neg abs not_ to transpose".split())
 ARITHMETIC = frozenset("add sub mul div rem floordiv floormod maximum minimum".split())
 BITWISE = frozenset("and_ or_ xor shl shr".split())

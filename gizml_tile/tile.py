@@ -224,9 +224,9 @@ class Tile(Operators):
         """1 / sqrt(x): a division of the rounded root."""
         return self._function("rsqrt")
 
-    def gelu(self) -> Tile:
+    def gelu(self, *, approx: builtins.bool = False) -> Tile:
         """GELU in its tanh form, within 3.5 ulp."""
-        return self._function("gelu")
+        return self._function("gelu", approx)
 
     def gelu_erf(self) -> Tile:
         """GELU in its erf form, within 3.5 ulp."""

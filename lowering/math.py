@@ -76,6 +76,10 @@ class Arithmetic(Protocol[V]):
         """The float truncated toward zero; ``a`` must be a number above -2^31 - 1 and below 2^31."""
         ...
 
+    def clamp(self, a: V, low: float, high: float) -> V:
+        """``a`` within bounds that are not 0; NaN stays. The bits are those of :func:`clamp_by_select`."""
+        ...
+
     def scale(self, a: V, exponent: V, exponent_bits: V) -> V:
         """``a * 2^exponent`` with one rounding, for -252 <= exponent <= 254.
 
@@ -135,13 +139,13 @@ _GELU_CUBIC_REST = 2.3988324659995897e-09
 
 def exp(e: Arithmetic[V], x: V) -> V:
     """e^x; at most 1.02 ulp from the true value."""
-    split = _split(e, _clamp(e, x, -160.0, 89.0))  # so far below 0 that ``scale`` need not round
+    split = _split(e, e.clamp(x, -160.0, 89.0))  # so far below 0 that ``scale`` need not round
     return e.scale(_exp_of_rest(e, split.rest, _EXP), split.whole, split.whole_bits)
 
 
 def exp2(e: Arithmetic[V], x: V) -> V:
     """2^x; at most 0.88 ulp off, exact where x is an integer."""
-    x = _clamp(e, x, -200.0, 129.0)
+    x = e.clamp(x, -200.0, 129.0)
     shifted = e.add(x, e.constant(_ROUNDING))
     whole = e.sub(shifted, e.constant(_ROUNDING))
     whole_bits = e.bits_sub(e.as_bits(shifted), e.bits_constant(_ROUNDING_BITS))
@@ -283,7 +287,7 @@ def _polynomial(e: Arithmetic[V], x: V, coefficients: Sequence[float]) -> V:
     return result
 
 
-def _clamp(e: Arithmetic[V], x: V, low: float, high: float) -> V:
+def clamp_by_select(e: Arithmetic[V], x: V, low: float, high: float) -> V:
     """x within bounds; NaN stays."""
     x = e.select(e.greater(x, e.constant(high)), e.constant(high), x)
     return e.select(e.less(x, e.constant(low)), e.constant(low), x)

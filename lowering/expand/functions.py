@@ -12,6 +12,9 @@ from gizml_tile.target import Target
 
 _LOG2_E = 1.4426950216293335
 _LN_2 = 0.6931471824645996
+# 2 * sqrt(2 / pi) * log2(e), and that times 0.044715.
+_GELU_LINEAR = 2.302208198
+_GELU_CUBIC = 0.1029432397
 _SHARED: dict[str, Callable[[KernelArithmetic, Value], Value]] = {
     "exp": math.exp,
     "exp2": math.exp2,
@@ -31,7 +34,7 @@ def function(build: Builder, target: Target, op: str, x: Value, *, approx: bool 
     if approx and target.can("tanh_f32" if op == "tanh" else "exp2_f32"):
         return _APPROXIMATE[op](build, x)
     if op in _SHARED:
-        return _SHARED[op](KernelArithmetic(build), x)
+        return _SHARED[op](KernelArithmetic(build, target), x)
     match op:
         case "sqrt":
             return build.map("sqrt", x)
@@ -84,6 +87,17 @@ def _sigmoid(build: Builder, x: Value) -> Value:
     return build.map("reciprocal", build.add(power, build.constant(1.0, F32)))
 
 
+def _gelu(build: Builder, x: Value) -> Value:
+    """Within about 5 + 4 x^2 ulp: x / (1 + 2^-t), t a polynomial whose rounding is the power's error."""
+    square = build.mul(x, x)
+    factor = build.fma(square, build.constant(-_GELU_CUBIC, F32), build.constant(-_GELU_LINEAR, F32))
+    power = build.map("exp2", build.mul(x, factor))
+    result = build.mul(x, build.map("reciprocal", build.add(power, build.constant(1.0, F32))))
+    # So far below, the power is infinite and the result -0; of -infinity it would be NaN.
+    below = build.map("lt", x, build.constant(-1e6, F32))
+    return build.select(below, build.constant(-0.0, F32), result)
+
+
 def _tanh(build: Builder, x: Value) -> Value:
     """Within 2^-11 of the result."""
     return build.map("tanh", x)
@@ -95,4 +109,5 @@ _APPROXIMATE: dict[str, Callable[[Builder, Value], Value]] = {
     "log": _log,
     "sigmoid": _sigmoid,
     "tanh": _tanh,
+    "gelu": _gelu,
 }

@@ -82,7 +82,7 @@ def _widen(build: Builder, target: Target, value: Value) -> Value:
 
     def decode(raw: Value) -> Value:
         bits = build.convert(build.bitcast(raw, U8), I32)
-        return rounding.float8_value(KernelArithmetic(build), bits)
+        return rounding.float8_value(KernelArithmetic(build, target), bits)
 
     return in_chunks(build, decode, value)
 
@@ -95,7 +95,7 @@ def _narrow(build: Builder, target: Target, value: Value, dtype: DType) -> Value
         return build.convert(value, dtype)
 
     def encode(single: Value) -> Value:
-        arithmetic = KernelArithmetic(build)
+        arithmetic = KernelArithmetic(build, target)
         if dtype is BF16:
             return build.bitcast(build.convert(rounding.bfloat16_bits(arithmetic, single), I16), BF16)
         return build.bitcast(build.convert(rounding.float8_bits(arithmetic, single), U8), FP8)

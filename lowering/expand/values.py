@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gizml_tile.dtypes import I32, DType
-from gizml_tile.lowering.expand.fragments import fragment_from_shared
 from gizml_tile.lowering.expand.elementwise import expand_elementwise
 from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.fragments import fragment_from_shared
 from gizml_tile.lowering.expand.places import coordinate
 from gizml_tile.lowering.expand.storage import convert
 from gizml_tile.lowering.kernel_ir.builder import Value

@@ -162,6 +162,7 @@ RULES: dict[str, Rule] = {
     "convert": _convert,
     **{op: _elementwise(1, F32, I32, I64) for op in ("neg", "abs")},
     **{op: _elementwise(2, F32, I32, I64) for op in ("add", "sub", "mul", "div", "min", "max")},
+    **{op: _elementwise(2, F32, ability="nan_minimum") for op in ("minimum", "maximum")},
     "fma": _elementwise(3, F32, I32),
     "sqrt": _elementwise(1, F32),
     "rem": _elementwise(2, I32, I64),

@@ -31,6 +31,7 @@ Registers
 Mathematics, register by register
     neg abs add sub mul fma div sqrt            IEEE, nearest even, subnormals kept; integers wrap
     min max                                     floats: a NaN loses, -0 is below +0; integers: signed
+    minimum maximum                             of floats; a NaN wins, of zeros either may
     rem                                         integers; div and rem truncate, by zero undefined
     high                                        the upper 32 bits of the unsigned product of two I32
     and or xor not shl shr ushr                 bits; also and, or, xor, not of MASKs; counts in range
@@ -364,7 +365,7 @@ class Kernel:
 
 LEAVES = frozenset("constant param thread lane warp workgroup workgroups parameter".split())
 UNARY = frozenset("neg abs sqrt not exp2 log2 reciprocal rsqrt tanh".split())
-BINARY = frozenset("add sub mul div rem high min max and or xor shl shr ushr".split())
+BINARY = frozenset("add sub mul div rem high min max minimum maximum and or xor shl shr ushr".split())
 COMPARISONS = frozenset("lt le gt ge eq ne".split())
 ELEMENTWISE = UNARY | BINARY | COMPARISONS | frozenset("fma select convert bitcast".split())
 APPROXIMATE = frozenset("exp2 log2 reciprocal rsqrt tanh".split())

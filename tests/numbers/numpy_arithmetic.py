@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gizml_tile.lowering.math import scale_in_two_steps
+from gizml_tile.lowering.math import clamp_by_select, scale_in_two_steps
 
 Array = NDArray[np.generic]
 
@@ -101,6 +101,9 @@ class NumpyArithmetic:
 
     def float_to_bits(self, a: Array) -> Array:
         return np.asarray(a).astype(np.int32)
+
+    def clamp(self, a: Array, low: float, high: float) -> Array:
+        return clamp_by_select(self, a, low, high)
 
     def scale(self, a: Array, exponent: Array, exponent_bits: Array) -> Array:
         return scale_in_two_steps(self, a, exponent_bits)

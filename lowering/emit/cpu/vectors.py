@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gizml_tile.lowering.emit.cpu.builder import Function, float_text, splat, suffix, vector
-from gizml_tile.lowering.math import scale_in_two_steps
+from gizml_tile.lowering.math import clamp_by_select, scale_in_two_steps
 
 # What x86 calls the vectors of so many floats, and the type of a mask of that many lanes.
 _X86_VECTORS = {16: ("512", "i16"), 8: ("256", "i8"), 4: ("128", "i8")}
@@ -94,6 +94,9 @@ class Vectors:
 
     def select(self, mask: str, yes: str, no: str) -> str:
         return self.choose("float", mask, yes, no)
+
+    def clamp(self, a: str, low: float, high: float) -> str:
+        return clamp_by_select(self, a, low, high)
 
     def scale(self, a: str, exponent: str, exponent_bits: str) -> str:
         if not (self.avx512 and self.width in _X86_VECTORS):

@@ -20,6 +20,8 @@ _FLOAT = {
     # PTX: a NaN loses against a number, and +0 is above -0.
     "min": "min.f32",
     "max": "max.f32",
+    "minimum": "min.NaN.f32",
+    "maximum": "max.NaN.f32",
     "lt": "setp.lt.f32",
     "le": "setp.le.f32",
     "gt": "setp.gt.f32",
@@ -83,11 +85,7 @@ def _map(writer: Writer, instruction: Instruction) -> Words:
     op, args, count = instruction.op, instruction.args, instruction.count
     assert args[0].dtype is not None
     text = mnemonic(op, args[0].dtype)
-    if op in COMPARISONS:
-        made = writer.registers("p", count)
-    else:
-        assert instruction.dtype is not None
-        made = writer.fresh(instruction.dtype, count)
+    made = writer.registers("p", count) if op in COMPARISONS else writer.target(instruction, args)
     columns = [stretched(writer, arg, count) for arg in args]
     if len(columns) == 2:
         lines = [f"{text} {out}, {a}, {b};" for out, a, b in zip(made, *columns, strict=True)]
