@@ -28,6 +28,7 @@ class Facts:
     fp8_convert          instructions that convert FP8
     bulk                 the copy engine for boxes of tensors, transaction barriers
     group_matrix         asynchronous matrix operations of four warps on workgroup memory
+    nan_minimum          the smaller and the larger of two floats, NaN if one is
     exp2_f32 tanh_f32    approximate functions
     f16_16x8x8 ...       atoms, by the names that the table of atoms gives them
     ===================  ==============================================================================
@@ -52,7 +53,7 @@ class Facts:
 
 _TURING = frozenset("matrix_load f16_16x8x8 i8_8x8x16 tanh_f32 exp2_f32".split())
 _AMPERE = _TURING | frozenset(
-    "copy bf16_convert f16_16x8x16 bf16_16x8x8 bf16_16x8x16 tf32_16x8x8 i8_16x8x32".split()
+    "copy bf16_convert nan_minimum f16_16x8x16 bf16_16x8x8 bf16_16x8x16 tf32_16x8x8 i8_16x8x32".split()
 )
 _ADA = _AMPERE | frozenset("fp8_convert fp8_16x8x32".split())
 # On sm_90 the FP8 atom of a single warp is emulated, slower than converting to F16.
