@@ -296,9 +296,9 @@ def test_the_grid_has_three_axes():
 
 
 def test_settings_of_a_program():
-    _, program = made(lambda p: (p.warps(4), p.stages(3), p.approx(), tiles(p, F32).exp().gelu()))
+    _, program = made(lambda p: (p.warps(4), p.stages(3), p.approx(), tiles(p, F32).exp().gelu().gelu_erf()))
     assert (program.warps, program.stages, program.approx) == (4, 3, True)
-    assert [node.attr for node in program.body.nodes[-2:]] == [True, None]
+    assert [node.attr for node in program.body.nodes[-3:]] == [True, True, None]
     _, program = made(lambda p: (tiles(p, F32).exp(approx=True), tiles(p, F32).exp()))
     assert [node.attr for node in program.body.nodes if node.op == "exp"] == [True, False]
 

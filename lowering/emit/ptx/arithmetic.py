@@ -131,8 +131,8 @@ def _equal(writer: Writer, instruction: Instruction) -> Words:
 
 
 _MAPPED = (
-    "neg abs add sub mul fma div sqrt rem high min max and or xor not lt le gt ge ne "
-    "exp2 log2 reciprocal rsqrt tanh"
+    "neg abs add sub mul fma div sqrt rem high min max minimum maximum and or xor not lt le gt "
+    "ge ne exp2 log2 reciprocal rsqrt tanh"
 )
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_MAPPED.split(), _map),
