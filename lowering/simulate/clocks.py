@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gizml_tile.lowering.simulate.numbers import Array
+
+if TYPE_CHECKING:
+    from gizml_tile.lowering.simulate.threads import Threads
 
 NEVER = 1 << 30  # the time of an access that is still in flight
 ENGINE = 1024  # agents from here on are no threads
@@ -27,6 +31,10 @@ class Clocks:
         self.readers = warps + (1 + (warps + 3) // 4 if asynchronous else 0)
         self.parts = self.readers + (signals if asynchronous else 0)
         self.known = np.zeros((workgroups, warps, self.parts), np.int64)
+        # What a single lane of a warp knows besides, until the lanes meet; -1: there is none.
+        self.lane = np.full((workgroups, warps), -1, np.int64)
+        self.alone = np.zeros((workgroups, warps, self.parts if signals else 0), np.int64)
+        self._somebody_alone = False
         self.now = 1
         self.floor = 0  # what happened before this time is over for every warp of the batch
         self._floors = np.zeros(workgroups, np.int64)
@@ -53,6 +61,7 @@ class Clocks:
 
     def release(self, workgroups: Array, warps: Sequence[int] | Array) -> Array:
         """What these warps know together now, their own accesses so far included: [workgroups, parts]."""
+        self._share(*(each.reshape(-1) for each in np.meshgrid(workgroups, warps)))
         rows = self.known[np.ix_(workgroups, np.asarray(warps))]
         gathered: Array = rows.max(axis=1)
         gathered[:, np.asarray(warps)] = self.now + 1
@@ -78,9 +87,47 @@ class Clocks:
 
     def meet_in_warps(self, workgroups: Array, warps: Array) -> None:
         """Each of these warps (pairs of a workgroup and a warp) orders its own lanes."""
+        self._share(workgroups, warps)
         self.known[workgroups, warps, warps] = self.now + 1
         self.advance()
 
-    def over(self, workgroups: Array, warps: Array, parts: Array, times: Array) -> Array:
-        """Whether accesses of parts at times are over for these warps."""
-        return np.asarray(self.known[workgroups, warps, parts] > times)
+    def learn(self, threads: Threads, who: Array, clocks: Array) -> None:
+        """Threads learn what clocks know, one for each; a single lane of a warp keeps it to itself."""
+        place = threads.workgroup[who] * self.warps + threads.warp[who]
+        alone = np.bincount(place, minlength=self.lane.size)[place] == 1
+        together = who[~alone]
+        pairs = threads.workgroup[together], threads.warp[together]
+        np.maximum.at(self.known, pairs, clocks[~alone])
+        single = who[alone]
+        workgroups, warps, lanes = threads.workgroup[single], threads.warp[single], threads.lane[single]
+        others = (self.lane[workgroups, warps] >= 0) & (self.lane[workgroups, warps] != lanes)
+        self._share(workgroups[others], warps[others])
+        self.lane[workgroups, warps] = lanes
+        self.alone[workgroups, warps] = np.maximum(self.alone[workgroups, warps], clocks[alone])
+        self._somebody_alone |= len(single) > 0
+
+    def _share(self, workgroups: Array, warps: Array) -> None:
+        """What a single lane knows, its warp does."""
+        if self._somebody_alone:
+            known = np.maximum(self.known[workgroups, warps], self.alone[workgroups, warps])
+            self.known[workgroups, warps] = known
+            self.alone[workgroups, warps] = 0
+            self.lane[workgroups, warps] = -1
+
+    def of(self, threads: Threads, who: Array) -> Array:
+        """What each of these threads knows: [threads, parts]."""
+        workgroups, warps = threads.workgroup[who], threads.warp[who]
+        known = self.known[workgroups, warps]
+        if self._somebody_alone:
+            alone = self.lane[workgroups, warps] == threads.lane[who]
+            known[alone] = np.maximum(known[alone], self.alone[workgroups[alone], warps[alone]])
+        return np.asarray(known)
+
+    def over(self, threads: Threads, who: Array, parts: Array, times: Array) -> Array:
+        """Whether accesses of parts at times are over for these threads."""
+        workgroups, warps = threads.workgroup[who], threads.warp[who]
+        over = self.known[workgroups, warps, parts] > times
+        if self._somebody_alone:
+            alone = self.lane[workgroups, warps] == threads.lane[who]
+            over |= alone & (self.alone[workgroups, warps, parts] > times)
+        return np.asarray(over)

@@ -104,7 +104,7 @@ def ready_signals(threads: Threads, at: Instruction, signal: Instruction) -> tup
         by = signals.initialised_by[place]
         part = batch.clocks.part_of[by]
         times = signals.initialised_at[place]
-        over = batch.clocks.over(threads.workgroup[who], threads.warp[who], part, times)
+        over = batch.clocks.over(threads, who, part, times)
         early = ~over & (by != threads.thread[who])
         if early.any():
             first = int(np.flatnonzero(early)[0])
@@ -163,8 +163,8 @@ def _knowledge(threads: Threads, who: Array) -> Array:
     Of the other lanes of its warp it knows only what they did before the lanes last met.
     """
     clocks = threads.batch.clocks
-    workgroup, warp = threads.workgroup[who], threads.warp[who]
-    known = clocks.known[workgroup, warp]
+    known = clocks.of(threads, who)
+    warp = threads.warp[who]
     rows = np.arange(len(who))
     assert threads.last_touch is not None
     lanes = min(threads.batch.lanes, threads.each)
@@ -189,8 +189,7 @@ def signal_wait(threads: Threads, at: Instruction) -> Iterator[Waiting]:
         yield Waiting(threads, at, _missing(signals, int(place[first]), int(parity[first])))
     batch.progress += 1
     if batch.checks:
-        clocks = batch.clocks
-        np.maximum.at(clocks.known, (threads.workgroup[who], threads.warp[who]), signals.released[place])
+        batch.clocks.learn(threads, who, signals.released[place])
 
 
 def _missing(signals: Signals, place: int, parity: int) -> str:

@@ -167,7 +167,7 @@ def _found(threads: Threads, codes: Array, who: Array) -> tuple[Array, Array]:
     foreign = codes >> _WORKGROUP != batch.numbers[workgroups]
     agents = codes & _THREAD
     times = codes >> _TIME & (1 << _WORKGROUP - _TIME) - 1
-    over = batch.clocks.over(workgroups, threads.warp[who], batch.clocks.part_of[agents], times)
+    over = batch.clocks.over(threads, who, batch.clocks.part_of[agents], times)
     return np.asarray(foreign), np.asarray(~foreign & ~over & (agents != threads.thread[who]))
 
 
@@ -181,7 +181,7 @@ def _report(
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
         text = f"{threads.name(int(who[first]))} {what} (element {int(elements[first])} of its memory)"
-        text += f", not ordered with a {other} of it by another thread"
+        text += f", and nothing orders that with a {other} of it by another thread"
         threads.batch.log.add("race", at, text, int(bad.sum()))
 
 

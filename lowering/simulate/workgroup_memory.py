@@ -125,7 +125,7 @@ class WorkgroupMemory:
         writers = self.writer[keys]
         times = writers >> _TIME
         agents = writers & (1 << _INSTRUCTION) - 1
-        over = self.clocks.over(threads.workgroup[who], threads.warp[who], self.clocks.part_of[agents], times)
+        over = self.clocks.over(threads, who, self.clocks.part_of[agents], times)
         flying = times == NEVER
         bad = ~(over | ((agents == threads.thread[who]) & ~flying))
         if not bad.any():
@@ -136,9 +136,11 @@ class WorkgroupMemory:
                 first = int(np.flatnonzero(of_kind)[0])
                 other = self.instructions[int(writers[first]) >> _INSTRUCTION & (1 << 20) - 1]
                 agent = int(agents[first])
-                by = f" by thread {agent}" if agent < ENGINE else ""
                 text = self._text(threads, keys, who, of_kind, verb)
-                text += f", which the {other.op} at {_line(other)} writes{by}, not ordered before"
+                if kind == "race":
+                    text += f", which thread {agent} wrote with the {other.op} at {_line(other)}: nothing orders them"
+                else:
+                    text += f", which the {other.op} at {_line(other)} writes, and nothing waited for it"
                 self.log.add(kind, at, text, int(of_kind.sum()))
 
     # Writes
@@ -174,7 +176,7 @@ class WorkgroupMemory:
     def _check_readers(self, threads: Threads, at: Instruction, keys: Array, who: Array) -> None:
         readers = self.readers[keys]
         warp = threads.warp[who]
-        known = self.clocks.known[threads.workgroup[who], warp, : self.clocks.readers]
+        known = self.clocks.of(threads, who)[:, : self.clocks.readers]
         over = known > readers >> 7
         rows = np.arange(len(who))
         own = readers[rows, warp]
@@ -189,7 +191,8 @@ class WorkgroupMemory:
                 first = int(np.flatnonzero(of_kind)[0])
                 other = self.instructions[int(self.last_read[keys[first]]) >> _INSTRUCTION & (1 << 20) - 1]
                 text = self._text(threads, keys, who, of_kind, "writes")
-                text += f", which the {other.op} at {_line(other)} reads, not ordered before"
+                text += f", which the {other.op} at {_line(other)} reads: "
+                text += "nothing orders them" if kind == "race" else "nothing waited for it"
                 self.log.add(kind, at, text, int(of_kind.sum()))
 
     # The copy engine and matrix units
@@ -217,16 +220,17 @@ class WorkgroupMemory:
         times = writers >> _TIME
         by_threads = (writers >= 0) & (agents < ENGINE) & (times < NEVER)
         part = self.clocks.part_of[np.where(by_threads, agents, 0)]
-        place = threads.workgroup[who], threads.warp[who], part
         # Those that are not even ordered were reported as races.
-        ordered = self.clocks.over(*place, times) | (agents == threads.thread[who])
+        ordered = self.clocks.over(threads, who, part, times) | (agents == threads.thread[who])
         fence = self.fenced[keys]
-        seen = self.clocks.over(*place, fence) | ((agents == threads.thread[who]) & (fence < NEVER))
+        seen = self.clocks.over(threads, who, part, fence) | (
+            (agents == threads.thread[who]) & (fence < NEVER)
+        )
         bad = by_threads & ordered & ~seen
         if bad.any():
             other = self.instructions[int(writers[np.flatnonzero(bad)[0]]) >> _INSTRUCTION & (1 << 20) - 1]
             text = self._text(threads, keys, who, bad, "asynchronously reads")
-            text += f", which the {other.op} at {_line(other)} writes, without a fence_async after it"
+            text += f", which the {other.op} at {_line(other)} wrote, without a fence_async after it"
             self.log.add("race", at, text, int(bad.sum()))
         self.readers[keys, parts] = _READING
         self.last_read[keys] = NEVER << _TIME | self.number(at) << _INSTRUCTION

@@ -488,6 +488,7 @@ def numbered_barriers(k, wrong):
         "arrives before writing": {("race", 8)},
         "signal that is not there": {("out of bounds", 7), ("race", 8), ("deadlock", 3)},
         "wrong arrivals": {("deadlock", 3), ("deadlock", 7)},
+        "one lane waits for all": {("race", 8)},
     },
     lambda a, out: a[:, ::-1].sum(axis=0, dtype=np.float32),
     [buffer("s", 32)],
@@ -522,7 +523,11 @@ def signals_without_bytes(k, wrong):
     def add():
         def body(row, carried):
             parity = k.map("and", row, k.number(1))
-            k.at(7).signal_wait(k.number(2 if wrong == "signal that is not there" else 0), parity)
+            signal = k.number(2 if wrong == "signal that is not there" else 0)
+            if wrong == "one lane waits for all":
+                k.when(first, lambda: k.at(7).signal_wait(signal, parity))
+            else:
+                k.at(7).signal_wait(signal, parity)
             value = k.at(8).take(0, k.sub(k.number(31), lane))
             if wrong != "no order between lanes":
                 k.at(9).warp_barrier()
