@@ -138,9 +138,10 @@ class WorkgroupMemory:
                 agent = int(agents[first])
                 text = self._text(threads, keys, who, of_kind, verb)
                 if kind == "race":
-                    text += f", which thread {agent} wrote with the {other.op} at {_line(other)}: nothing orders them"
+                    text += f", which thread {agent} wrote with the {other.op} at {_line(other)}"
+                    text += ": nothing orders them"
                 else:
-                    text += f", which the {other.op} at {_line(other)} writes, and nothing waited for it"
+                    text += f", which the {other.op} at {_line(other)} writes: nothing waited for it"
                 self.log.add(kind, at, text, int(of_kind.sum()))
 
     # Writes
