@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from gizml_tile.lowering.kernel_ir.instructions import Block, Instruction, Kernel
-from gizml_tile.lowering.passes.rewriting import Replaced, is_pure
+from gizml_tile.lowering.passes.rewriting import Replaced, is_pure, with_instructions
 
 _COMMUTATIVE = frozenset("add mul min max and or xor eq ne".split())
 
@@ -44,7 +44,7 @@ class _Common:
         results = self._replaced.all(block.results)
         for key in added:
             del self._known[key]
-        return Block(block.params, tuple(kept), results)
+        return with_instructions(block, kept, results)
 
 
 def _key(instruction: Instruction) -> Hashable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gizml_tile.lowering.kernel_ir.instructions import EFFECTS, STRUCTURED, Block, Instruction, Kernel
-from gizml_tile.lowering.passes.rewriting import Replaced
+from gizml_tile.lowering.passes.rewriting import Replaced, with_instructions
 
 _ROOTS = EFFECTS - STRUCTURED
 
@@ -88,7 +88,7 @@ class _Kept:
             for instruction in block.instructions
             if instruction in self._alive.instructions
         ]
-        return Block(block.params, tuple(kept), self._replaced.all(block.results))
+        return with_instructions(block, kept, self._replaced.all(block.results))
 
     def _instruction(self, instruction: Instruction) -> Instruction:
         if instruction.op == "result":
@@ -106,6 +106,8 @@ class _Kept:
     def _narrowed(self, source: Instruction) -> Instruction:
         """A loop or branch with those of its values that are alive."""
         numbers = self._numbers(source)
+        if len(numbers) == len(source.blocks[0].results):
+            return self._replaced.rebuild(source, tuple([self.block(block) for block in source.blocks]))
         blocks = []
         for block in source.blocks:
             params = block.params
@@ -131,6 +133,8 @@ class _Kept:
         (source,) = result.args
         assert isinstance(result.attr, int)
         number = self._numbers(source).index(result.attr)
+        if number == result.attr:
+            return self._replaced.rebuild(result)
         made = Instruction(
             "result", self._replaced.all(result.args), number, result.dtype, result.count, result.place
         )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gizml_tile.lowering.kernel_ir.instructions import Block, Instruction, Kernel
 from gizml_tile.lowering.passes.identities import Identities
-from gizml_tile.lowering.passes.rewriting import Replaced, is_pure
+from gizml_tile.lowering.passes.rewriting import Replaced, is_pure, with_instructions
 
 
 def fold(kernel: Kernel) -> Kernel:
@@ -32,7 +32,7 @@ class _Fold:
         outside, self._out = self._out, []
         self._inline(block)
         kept, self._out = self._out, outside
-        return Block(block.params, tuple(kept), self._replaced.all(block.results))
+        return with_instructions(block, kept, self._replaced.all(block.results))
 
     def _emit(self, instruction: Instruction) -> None:
         self._out.append(instruction)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from gizml_tile.dtypes import MASK
 from gizml_tile.lowering.kernel_ir.instructions import Block, Instruction, Kernel
-from gizml_tile.lowering.passes.rewriting import Replaced, is_pure
+from gizml_tile.lowering.passes.rewriting import Replaced, is_pure, with_instructions
 
 # A hoisted value keeps its registers through the whole loop: only small ones are worth that, and so many
 # 32-bit registers of them for one loop.
@@ -48,7 +48,7 @@ class _Hoisting:
             if made is not None:
                 self._depths[made] = depth
                 kept.append(made)
-        return Block(block.params, tuple(kept), self._replaced.all(block.results))
+        return with_instructions(block, kept, self._replaced.all(block.results))
 
     def _instruction(self, instruction: Instruction, kept: list[Instruction]) -> Instruction | None:
         """The instruction that stays here; None if it moved."""

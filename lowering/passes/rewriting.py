@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gizml_tile.lowering.kernel_ir.instructions import (
     ORDERED,
@@ -38,6 +38,16 @@ class Replaced(dict[Instruction, Instruction]):
         made = with_operands(instruction, self.all(instruction.args), blocks)
         self[instruction] = made
         return made
+
+
+def with_instructions(
+    block: Block, instructions: Sequence[Instruction], results: tuple[Instruction, ...]
+) -> Block:
+    """A block with the same parameters; the same one where nothing changed, so that what uses it stays."""
+    made = tuple(instructions)
+    if made == block.instructions and results == block.results:
+        return block
+    return Block(block.params, made, results)
 
 
 def with_operands(
