@@ -1,0 +1,51 @@
+"""How many neighbours a thread should have, for the tensors that its registers come from and go to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gizml_tile.lowering.planning.plan import AccessFacts, Signature
+from gizml_tile.nodes import Node, TileProgram, View
+
+VECTOR_BYTES = 16
+_LANES = 32
+_SECTOR_BYTES = 32
+_TURN_SECTORS = 4  # what the cache gives to a warp at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Elements of so many ``bytes`` of which one access may move ``vector``."""
+
+    bytes: int
+    vector: int
+
+
+def traffic(program: TileProgram, node: Node, axis: int, signature: Signature, facts: AccessFacts) -> Traffic:
+    """What a read or put could move at once in the best of layouts, along the axis that is contiguous."""
+    view = node.attr
+    assert isinstance(view, View)
+    size = program.tensors[view.tensor].dtype.bytes
+    vector = min(VECTOR_BYTES, signature.alignments[view.tensor]) // size
+    if view.mode == "window":
+        vector = min(vector, facts.grain[axis - 2 + len(facts.grain)])
+    return Traffic(size, max(vector, 1))
+
+
+def best_vector(moves: Sequence[Traffic]) -> int:
+    """The neighbours with which all accesses together take the fewest turns of the cache.
+
+    A tensor that cannot be moved so many at once takes several accesses, whose lanes lie apart: BF16 and
+    F32 together are best with 4 neighbours, of 8 and 16 bytes.
+    """
+    widest = max((VECTOR_BYTES // move.bytes for move in moves), default=VECTOR_BYTES // 4)
+    vectors = [1 << bit for bit in range(widest.bit_length())]
+    return min(reversed(vectors), key=lambda vector: sum(_turns(move, vector) for move in moves))
+
+
+def _turns(move: Traffic, vector: int) -> float:
+    """The turns of the cache for an element, where lanes lie ``vector`` elements apart."""
+    width = min(move.vector, vector)
+    sectors = min(_LANES, _LANES * vector * move.bytes // _SECTOR_BYTES)
+    return max(sectors / _TURN_SECTORS, 1) / (width * _LANES)
