@@ -67,7 +67,7 @@ def whole(b):
     x, y, mask = value(b, F32, 4), value(b, I64, 4), value(b, MASK)
     for op in ("neg", "abs", "sqrt", "exp2", "log2", "reciprocal", "rsqrt", "tanh"):
         b.map(op, x)
-    for op in ("add", "sub", "mul", "div", "min", "max", "lt", "le", "gt", "ge", "eq", "ne"):
+    for op in "add sub mul div min max minimum maximum lt le gt ge eq ne".split():
         b.map(op, x, x)
     for op in ("rem", "and", "or", "xor", "shl", "shr", "ushr"):
         b.map(op, y, y)
