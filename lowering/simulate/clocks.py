@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 NEVER = 1 << 30  # the time of an access that is still in flight
 ENGINE = 1024  # agents from here on are no threads
+# A writer of workgroup memory is one number: its time, the number of the instruction, and the agent.
+TIME, INSTRUCTION = 32, 12  # the lowest bit of each of the first two
 
 
 class Clocks:
@@ -58,6 +60,11 @@ class Clocks:
     def agents(self, parts: Array) -> Array:
         """The agents that stand for parts which are no warps."""
         return np.asarray(ENGINE + parts - self.warps)
+
+    def by_signals(self, writers: Array) -> Array:
+        """Whether writers are bulk loads."""
+        agents = writers & (1 << INSTRUCTION) - 1
+        return np.asarray((writers >= 0) & (agents >= ENGINE + self.readers - self.warps))
 
     def release(self, workgroups: Array, warps: Sequence[int] | Array) -> Array:
         """What these warps know together now, their own accesses so far included: [workgroups, parts]."""

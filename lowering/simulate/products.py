@@ -169,25 +169,38 @@ def _from_registers(threads: Threads, a: Instruction, matrix: GroupMatrix) -> Ar
 
 def _read(threads: Threads, at: Instruction, left: Side | None, right: Side) -> tuple[Array, Array]:
     """Check what is read: by each warp its 16 rows of a, and all of b. Gives the granules and threads."""
-    none = np.empty(0, np.int64)
     batch = threads.batch
     if not batch.checks:
-        return none, none
-    lanes = batch.lanes
-    first_lanes = np.arange(0, threads.size, lanes).reshape(-1, _WARPS)  # of each group's warps
-    columns = right.granules(threads).reshape(len(first_lanes), 1, -1)
-    keys = [np.broadcast_to(columns, (len(first_lanes), _WARPS, columns.shape[2]))]
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    memory = batch.memory
+    groups = np.arange(0, threads.size, _WARPS * batch.lanes)
+    if threads.active is not None:
+        groups = groups[threads.active[groups]]
+    number = groups // (_WARPS * batch.lanes)
+    keys = right.granules(threads)[number].reshape(-1)
+    each = len(keys) // max(1, len(groups))
+    who = np.repeat(groups, each)
+    if not _learned_together(threads, groups, memory.writer[keys]):
+        for warp in range(1, _WARPS):
+            memory.check_asynchronous(threads, at, keys, who + warp * batch.lanes)
     if left is not None:
         # In order of rows (or of chunks of them), so that each warp's 16 stand together.
-        keys.append(left.granules(threads).reshape(len(first_lanes), _WARPS, -1))
-    all_keys = np.concatenate(keys, axis=2)
-    who = np.broadcast_to(first_lanes[:, :, None], all_keys.shape)
-    if threads.active is not None:
-        chosen = threads.active[who]
-        all_keys, who = all_keys[chosen], who[chosen]
-    all_keys, who = all_keys.reshape(-1), who.reshape(-1)
-    batch.memory.read_later(threads, at, all_keys, who, batch.clocks.units(threads.warp[who]))
-    return all_keys, who
+        rows = left.granules(threads)[number].reshape(-1)
+        warps = (groups[:, None] + np.arange(_WARPS) * batch.lanes).reshape(-1)
+        keys = np.concatenate([keys, rows])
+        who = np.concatenate([who, np.repeat(warps, len(rows) // max(1, len(warps)))])
+    memory.read_later(threads, at, keys, who, batch.clocks.units(threads.warp[who]))
+    return keys, who
+
+
+def _learned_together(threads: Threads, groups: Array, writers: Array) -> bool:
+    """Whether bulk loads wrote all that is read, and the warps of each group know the same of those."""
+    clocks = threads.batch.clocks
+    if not clocks.by_signals(writers).all():
+        return False
+    warps = threads.warp[groups][:, None] + np.arange(_WARPS)
+    known = clocks.known[threads.workgroup[groups][:, None], warps, clocks.readers :]
+    return bool((known == known[:, :1]).all())
 
 
 def _check_fenced(threads: Threads, at: Instruction, value: Instruction) -> None:
@@ -209,15 +222,15 @@ def group_wait(threads: Threads, at: Instruction) -> None:
     assert isinstance(at.attr, int)
     batch = threads.batch
     clocks = batch.clocks
-    landed = list(threads.products.landing(at.attr, threads.active))
-    if batch.checks:
-        for flight, landing in landed:
+    for flight, landing in threads.products.landing(at.attr, threads.active):
+        if batch.checks:
             done = landing[flight.who]
-            who = flight.who[done]
-            units = clocks.units(threads.warp[who])
-            batch.memory.finish_reading(flight.keys[done], units)
-            clocks.known[threads.workgroup[who], threads.warp[who], units] = clocks.now + 1
-        clocks.advance()
+            parts = clocks.units(threads.warp[flight.who[done]])
+            batch.memory.finish_reading(flight.keys[done], parts)
+            waiting = np.flatnonzero(landing[:: batch.lanes]) * batch.lanes
+            warps = threads.warp[waiting]
+            clocks.known[threads.workgroup[waiting], warps, clocks.units(warps)] = clocks.now + 1
+    clocks.advance()
     threads.flying = {key: held for key, held in threads.flying.items() if held[1].left.any()}
 
 

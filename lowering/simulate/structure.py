@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from gizml_tile.dtypes import I64
-from gizml_tile.lowering.kernel_ir.instructions import Block, Instruction, Parameter, Role
+from gizml_tile.lowering.kernel_ir.instructions import APART, Block, Instruction, Parameter, Role
 from gizml_tile.lowering.simulate import accesses, barriers, bulk, copies, products, signals, warps
 from gizml_tile.lowering.simulate.numbers import HELD, Array, bitcast, constant, convert, evaluate
 from gizml_tile.lowering.simulate.threads import Threads, Waiting
@@ -238,7 +238,8 @@ def _loop(threads: Threads, at: Instruction) -> Iterator[Waiting]:
 
 def _branch(threads: Threads, at: Instruction) -> Iterator[Waiting]:
     mask = threads.get(at.args[0])
-    _uniform(threads, at, mask, "the condition")
+    if at.attr != APART:
+        _uniform(threads, at, mask, "the condition")
     around = threads.active
     merged: list[Array] | None = None
     for block, chosen in zip(at.blocks, (mask, ~mask), strict=True):

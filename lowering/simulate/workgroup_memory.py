@@ -15,15 +15,13 @@ from gizml_tile.lowering.kernel_ir.instructions import (
     Kernel,
     MatrixAccess,
 )
-from gizml_tile.lowering.simulate.clocks import ENGINE, NEVER, Clocks
+from gizml_tile.lowering.simulate.clocks import ENGINE, INSTRUCTION, NEVER, TIME, Clocks
 from gizml_tile.lowering.simulate.findings import Log
 from gizml_tile.lowering.simulate.numbers import HELD, Array
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.simulate.threads import Threads
 
-# A writer is one number: its time, the number of the instruction, and the agent.
-_TIME, _INSTRUCTION = 32, 12
 _MANY = 127  # instead of a lane: several lanes of a warp
 _READING = (1 << 31) - 1  # a reader that is still in flight
 
@@ -85,7 +83,7 @@ class WorkgroupMemory:
         """Check and remember reads of threads ``who`` (numbers in the batch), one for each key."""
         self.check_after_writes(threads, at, keys, who, "reads")
         self._remember(threads, keys, who)
-        self.last_read[keys] = self.clocks.now << _TIME | self.number(at) << _INSTRUCTION
+        self.last_read[keys] = self.clocks.now << TIME | self.number(at) << INSTRUCTION
 
     def _remember(self, threads: Threads, keys: Array, who: Array) -> None:
         """Threads as readers: a lane of each warp, or that there were several."""
@@ -115,7 +113,7 @@ class WorkgroupMemory:
             self.log.add(
                 "unwritten", at, self._text(threads, keys, who, unwritten, verb), int(unwritten.sum())
             )
-        recent = writers >= self.clocks.floor << _TIME
+        recent = writers >= self.clocks.floor << TIME
         if recent.any():
             chosen = np.flatnonzero(recent)
             self._check_writers(threads, at, keys[chosen], who[chosen], verb)
@@ -123,8 +121,8 @@ class WorkgroupMemory:
 
     def _check_writers(self, threads: Threads, at: Instruction, keys: Array, who: Array, verb: str) -> None:
         writers = self.writer[keys]
-        times = writers >> _TIME
-        agents = writers & (1 << _INSTRUCTION) - 1
+        times = writers >> TIME
+        agents = writers & (1 << INSTRUCTION) - 1
         over = self.clocks.over(threads, who, self.clocks.part_of[agents], times)
         flying = times == NEVER
         bad = ~(over | ((agents == threads.thread[who]) & ~flying))
@@ -134,7 +132,7 @@ class WorkgroupMemory:
         for kind, of_kind in (("in flight", np.asarray(bad & late)), ("race", np.asarray(bad & ~late))):
             if of_kind.any():
                 first = int(np.flatnonzero(of_kind)[0])
-                other = self.instructions[int(writers[first]) >> _INSTRUCTION & (1 << 20) - 1]
+                other = self.instructions[int(writers[first]) >> INSTRUCTION & (1 << 20) - 1]
                 agent = int(agents[first])
                 text = self._text(threads, keys, who, of_kind, verb)
                 if kind == "race":
@@ -164,12 +162,12 @@ class WorkgroupMemory:
     def codes(self, at: Instruction, agents: Array, time: int | None = None) -> Array:
         """Writers as numbers."""
         time = self.clocks.now if time is None else time
-        return (time << _TIME | self.number(at) << _INSTRUCTION) + agents.astype(np.int64)
+        return (time << TIME | self.number(at) << INSTRUCTION) + agents.astype(np.int64)
 
     def check_before_write(self, threads: Threads, at: Instruction, keys: Array, who: Array) -> None:
         """Report writes over what another thread wrote or reads, not ordered before."""
         self.check_after_writes(threads, at, keys, who, "writes")
-        recent = self.last_read[keys] >= self.clocks.floor << _TIME
+        recent = self.last_read[keys] >= self.clocks.floor << TIME
         if recent.any():
             chosen = np.flatnonzero(recent)
             self._check_readers(threads, at, keys[chosen], who[chosen])
@@ -190,7 +188,7 @@ class WorkgroupMemory:
         for kind, of_kind in (("in flight", np.asarray(bad & late)), ("race", np.asarray(bad & ~late))):
             if of_kind.any():
                 first = int(np.flatnonzero(of_kind)[0])
-                other = self.instructions[int(self.last_read[keys[first]]) >> _INSTRUCTION & (1 << 20) - 1]
+                other = self.instructions[int(self.last_read[keys[first]]) >> INSTRUCTION & (1 << 20) - 1]
                 text = self._text(threads, keys, who, of_kind, "writes")
                 text += f", which the {other.op} at {_line(other)} reads: "
                 text += "nothing orders them" if kind == "race" else "nothing waited for it"
@@ -207,19 +205,27 @@ class WorkgroupMemory:
         left = []
         for keys, codes in self.unfenced:
             current = self.writer[keys] == codes
-            done = fencing[keys // self.granules, codes & (1 << _INSTRUCTION) - 1]
+            done = fencing[keys // self.granules, codes & (1 << INSTRUCTION) - 1]
             self.fenced[keys[done & current]] = self.clocks.now
             if not done.all():
                 left.append((keys[~done], codes[~done]))
         self.unfenced = left
 
     def read_later(self, threads: Threads, at: Instruction, keys: Array, who: Array, parts: Array) -> None:
-        """Check reads that a part of the workgroup goes on with until it is waited for."""
+        """Check reads that a part of the workgroup goes on with until it is waited for, and mark them."""
+        self.check_asynchronous(threads, at, keys, who)
+        self.readers[keys, parts] = _READING
+        self.last_read[keys] = NEVER << TIME | self.number(at) << INSTRUCTION
+
+    def check_asynchronous(self, threads: Threads, at: Instruction, keys: Array, who: Array) -> None:
+        """Check reads for which a thread asks, and another part of the workgroup does."""
         writers = self.check_after_writes(threads, at, keys, who, "reads")
         assert self.fenced is not None
-        agents = writers & (1 << _INSTRUCTION) - 1
-        times = writers >> _TIME
+        agents = writers & (1 << INSTRUCTION) - 1
+        times = writers >> TIME
         by_threads = (writers >= 0) & (agents < ENGINE) & (times < NEVER)
+        if not by_threads.any():
+            return
         part = self.clocks.part_of[np.where(by_threads, agents, 0)]
         # Those that are not even ordered were reported as races.
         ordered = self.clocks.over(threads, who, part, times) | (agents == threads.thread[who])
@@ -229,12 +235,10 @@ class WorkgroupMemory:
         )
         bad = by_threads & ordered & ~seen
         if bad.any():
-            other = self.instructions[int(writers[np.flatnonzero(bad)[0]]) >> _INSTRUCTION & (1 << 20) - 1]
+            other = self.instructions[int(writers[np.flatnonzero(bad)[0]]) >> INSTRUCTION & (1 << 20) - 1]
             text = self._text(threads, keys, who, bad, "asynchronously reads")
             text += f", which the {other.op} at {_line(other)} wrote, without a fence_async after it"
             self.log.add("race", at, text, int(bad.sum()))
-        self.readers[keys, parts] = _READING
-        self.last_read[keys] = NEVER << _TIME | self.number(at) << _INSTRUCTION
 
     def finish_reading(self, keys: Array, parts: Array) -> None:
         """A part of the workgroup has read what it read later."""
