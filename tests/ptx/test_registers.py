@@ -197,3 +197,37 @@ def test_branches_give_values_of_either_arm():
         results += build.branch(mask, lambda: [a, build.add(a, b)], lambda: [b, a])
     build.output(build.join(results))
     assert list(numbers(I32, outcome(build, [memory(I32, [3]), memory(I32, [9])]))[:4]) == [3, 12, 9, 3]
+
+
+def test_a_value_that_an_inner_loop_reads_again_is_kept():
+    """Its registers are not written in the inner loop, though only one instruction reads them."""
+    build = SmallKernel()
+    zero, one, three = build.number(0), build.number(1), build.number(3)
+
+    def turn(counter, carried):
+        kept, total = carried
+        (total,) = build.loop(zero, three, one, [total], lambda i, inner: [build.add(kept, inner[0])])
+        return [total, total]
+
+    build.output(build.join(build.loop(zero, three, one, [build.input(I32), build.input(I32)], turn)))
+    kept, total = 5, 3
+    for _ in range(3):
+        for _ in range(3):
+            total = kept + total
+        kept = total
+    inputs = [memory(I32, [5]), memory(I32, [3])]
+    assert list(numbers(I32, outcome(build, inputs))[:2]) == [kept, total]
+
+
+def test_what_a_loop_adds_to_stays_in_its_registers():
+    build = SmallKernel()
+    value = build.input(F32, 4, 4)
+    add = lambda counter, carried: [build.add(carried[0], value)]
+    build.output(build.loop(build.number(0), build.number(9), build.number(1), [value], add)[0], 4)
+    text = build.ptx().text
+    inside = text[text.index("$L1:") : text.index("$L2:")]
+    assert "mov" not in inside and inside.count("add.rn.f32") == 4
+    for line in inside.splitlines():
+        if line.startswith("add.rn.f32"):
+            target, operand, _ = line.removeprefix("add.rn.f32 ").split(", ")
+            assert target == operand

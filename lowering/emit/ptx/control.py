@@ -8,7 +8,7 @@ from gizml_tile.dtypes import I64, MASK, DType
 from gizml_tile.lowering.emit.ptx.arithmetic import mnemonic
 from gizml_tile.lowering.emit.ptx.packing import stretched
 from gizml_tile.lowering.emit.ptx.writer import CLASSES, Rule, Words, Writer
-from gizml_tile.lowering.kernel_ir.instructions import Barrier, Block, Instruction, Parameter, Role
+from gizml_tile.lowering.kernel_ir.instructions import APART, Barrier, Block, Instruction, Parameter, Role
 
 _AXES = "xyz"
 # A loop is kept from being unrolled where its turns wait for others, or where one turn has so many
@@ -169,10 +169,11 @@ def _branch(writer: Writer, instruction: Instruction) -> Words:
     then, otherwise = instruction.blocks
     homes = [_own(writer, value) for value in then.results]
     other, end = writer.label(), writer.label()
-    writer.lines.append(f"@!{writer.words(instruction.args[0])[0]} bra.uni {other};")
+    jump = "bra" if instruction.attr == APART else "bra.uni"
+    writer.lines.append(f"@!{writer.words(instruction.args[0])[0]} {jump} {other};")
     writer.block(then)
     _settle(writer, homes, [writer.words(each) for each in then.results])
-    writer.lines += (f"bra.uni {end};", f"{other}:")
+    writer.lines += (f"{jump} {end};", f"{other}:")
     writer.block(otherwise)
     _settle(writer, homes, [writer.words(each) for each in otherwise.results])
     writer.lines.append(f"{end}:")

@@ -55,7 +55,7 @@ def _sums(writer: Writer, c: Instruction, matrix: GroupMatrix) -> Words:
     Moves between asynchronous operations would make the assembler wait for each of them.
     """
     words = writer.words(c)
-    if c.op not in _RENAMED and writer.only_use(c) and writer.made_in[c] == writer.loops[-1]:
+    if c.op not in _RENAMED and writer.may_overwrite(c):
         return words
     assert c.dtype is not None
     made = writer.fresh(c.dtype, matrix.n // 2)

@@ -34,6 +34,7 @@ def _mma(writer: Writer, instruction: Instruction) -> Words:
     a_words = _fragment(a, matrix.m * matrix.k)
     b_words = _fragment(b, matrix.n * matrix.k)
     sums = _fragment(c, matrix.m * matrix.n)
+    made = _fragment(writer.target(instruction, instruction.args[2:]), len(sums))
     lists = [", ".join(words) for words in b_words]
     # Steps of k are outermost, so that neighbours do not wait for each other's sums.
     for k in range(matrix.k):
@@ -41,12 +42,11 @@ def _mma(writer: Writer, instruction: Instruction) -> Words:
             left = ", ".join(a_words[m * matrix.k + k])
             for n in range(matrix.n):
                 number = m * matrix.n + n
-                made = writer.registers("r", len(sums[number]))
                 writer.lines.append(
-                    f"{text} {{{', '.join(made)}}}, {{{left}}}, {{{lists[n * matrix.k + k]}}}, "
+                    f"{text} {{{', '.join(made[number])}}}, {{{left}}}, {{{lists[n * matrix.k + k]}}}, "
                     f"{{{', '.join(sums[number])}}};"
                 )
-                sums[number] = made
+        sums = made
     return tuple([word for words in sums for word in words])
 
 
@@ -62,7 +62,7 @@ def _outer(writer: Writer, instruction: Instruction) -> Words:
     dtype = instruction.dtype
     assert dtype is not None and elements_of_word(dtype) == 1
     text = mnemonic("fma", dtype)
-    made = writer.fresh(dtype, instruction.count)
+    made = writer.target(instruction, instruction.args[2:])
     for i, left in enumerate(a):
         for j, right in enumerate(b):
             number = i * len(b) + j

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from gizml_tile.dtypes import F32, I64, MASK, DType
@@ -131,11 +131,29 @@ class Writer:
         """The hardware registers or immediates of a value."""
         return self.values[value]
 
-    def only_use(self, value: Instruction) -> bool:
-        """Whether one instruction of the kernel reads a value, once."""
+    def may_overwrite(self, value: Instruction) -> bool:
+        """Whether the one instruction that reads a value may write its own there.
+
+        It may where the value was made in the same turn of the same loop, so that no later turn reads it.
+        """
+        if self.made_in.get(value) != self.loops[-1]:
+            return False
         if not self._uses:
             self._count_uses(self.kernel.body)
-        return self._uses.get(value, 0) == 1
+        return self._uses[value] == 1
+
+    def target(self, instruction: Instruction, operands: Iterable[Instruction]) -> Words:
+        """Registers for a value: those of a carried operand that nobody else reads, else new ones.
+
+        So what a loop adds to stays where it is from turn to turn.
+        """
+        dtype, count = instruction.dtype, instruction.count
+        assert dtype is not None
+        for operand in operands:
+            alike = (operand.dtype, operand.count) == (dtype, count)
+            if alike and operand.op == "param" and self.may_overwrite(operand):
+                return self.values[operand]
+        return self.fresh(dtype, count)
 
     def _count_uses(self, block: Block) -> None:
         for each in block.results:
