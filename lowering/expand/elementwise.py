@@ -117,7 +117,67 @@ def _quotient(build: Builder, a: Value, b: Value) -> Value:
         mantissa, exponent = math.frexp(b.attr)
         if abs(mantissa) == 0.5 and -125 <= exponent <= 126:
             return build.mul(a, build.constant(1 / b.attr, F32))
-    return build.map("div", a, b)
+    divisors, which = _divisors(b, a.count)
+    if divisors.count * _SHARING > a.count:
+        return build.map("div", a, b)
+    return _shared_quotient(build, a, divisors, which)
+
+
+# So many quotients by one divisor pay for its reciprocal.
+_SHARING = 4
+# Numbers between these limits, and their quotients, leave exact remainders in normal floats.
+_SMALL, _LARGE = 2.0**-60, 2.0**60
+
+
+def _divisors(b: Value, count: int) -> tuple[Value, tuple[int, ...]]:
+    """The registers that are divided by, each once, and which of them each quotient wants."""
+    if b.op == "pick":
+        assert isinstance(b.attr, tuple)
+        return b.args[0], tuple(int(register) for register in b.attr)  # type: ignore[arg-type]
+    return b, tuple(range(b.count)) if b.count == count else (0,) * count
+
+
+def _shared_quotient(build: Builder, a: Value, divisors: Value, which: tuple[int, ...]) -> Value:
+    """Many quotients by few divisors: with the divisor's rounded reciprocal y, a product and two steps
+    q + (a - b q) y.
+
+    The first step brings q within one unit of a / b; then the remainder is exact and the second step rounds
+    as a division does (Markstein, "Computation of elementary functions on the IBM RISC System/6000", 1990,
+    theorem 8). That holds away from overflow and underflow; a thread with such numbers divides.
+    """
+    b = build.pick(divisors, which)
+
+    def steps() -> list[Value]:
+        y = build.pick(build.map("div", build.constant(1.0, F32), divisors), which)
+        minus = build.pick(build.map("neg", divisors), which)
+        q = build.mul(a, y)
+        for _ in range(2):
+            q = build.fma(build.fma(minus, q, a), y, q)
+        return [q]
+
+    fine = None
+    for value in (a, divisors):
+        size = build.map("abs", value)
+        smallest = _extreme(build, "min", size)
+        largest = _extreme(build, "max", size)
+        fine = build.both(
+            fine,
+            build.map("ge", smallest, build.constant(_SMALL, F32)),
+            build.map("le", largest, build.constant(_LARGE, F32)),
+        )
+    assert fine is not None
+    (result,) = build.branch(fine, steps, lambda: [build.map("div", a, b)], apart=True)
+    return result
+
+
+def _extreme(build: Builder, op: str, value: Value) -> Value:
+    """The smallest or largest of a value's registers; a NaN loses."""
+    while value.count > 1:
+        half = value.count // 2
+        rest = build.pick(value, range(2 * half, value.count))
+        joined = build.map(op, build.pick(value, range(half)), build.pick(value, range(half, 2 * half)))
+        value = build.join([joined, rest]) if value.count % 2 else joined
+    return value
 
 
 def _select(build: Builder, target: Target, node: Node, args: Sequence[Value]) -> Value:

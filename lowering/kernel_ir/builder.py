@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from gizml_tile.dtypes import I32, I64, MASK, DType, integer_range
 from gizml_tile.errors import Place
 from gizml_tile.lowering.kernel_ir.instructions import (
+    APART,
     COMPARISONS,
     Access,
     Attr,
@@ -285,14 +286,16 @@ class Builder:
         mask: Value,
         then: Callable[[], Sequence[Value]],
         otherwise: Callable[[], Sequence[Value]],
+        *,
+        apart: bool = False,
     ) -> tuple[Value, ...]:
-        """A branch that all threads of the workgroup (or role) take the same way."""
+        """A branch that all threads of the workgroup (or role) take the same way, or each its own."""
         blocks = []
         for arm in (then, otherwise):
             with self.block() as inside:
                 results = tuple(arm())
             blocks.append(Block((), tuple(inside), results))
-        whole = self.emit("branch", (mask,), blocks=tuple(blocks))
+        whole = self.emit("branch", (mask,), APART if apart else None, blocks=tuple(blocks))
         return self._results(whole, blocks[0].results)
 
     def when(self, mask: Value | None, effects: Callable[[], None]) -> None:

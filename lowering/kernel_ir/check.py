@@ -5,7 +5,7 @@ from __future__ import annotations
 from gizml_tile.dtypes import I32, I64, MASK
 from gizml_tile.lowering.kernel_ir import check_memory, check_threads, check_values
 from gizml_tile.lowering.kernel_ir.check_values import Rule, expect, operands
-from gizml_tile.lowering.kernel_ir.instructions import Block, Instruction, Kernel, Role
+from gizml_tile.lowering.kernel_ir.instructions import APART, Block, Instruction, Kernel, Role
 
 
 def check(kernel: Kernel) -> None:
@@ -89,6 +89,7 @@ def _mask_of_one(i: Instruction) -> None:
 def _branch(i: Instruction, kernel: Kernel) -> None:
     _mask_of_one(i)
     assert len(i.blocks) == 2, f"{i} has {len(i.blocks)} blocks"
+    assert i.attr in (None, APART), f"{i}: {i.attr!r}"
     yes, no = i.blocks
     assert not yes.params and not no.params, f"{i}: its blocks take nothing"
     kinds = [[(each.dtype, each.count) for each in block.results] for block in i.blocks]

@@ -72,7 +72,8 @@ Transactions (Hopper): barriers in workgroup memory that count arrivals and byte
 
 Structure (each has blocks)
     loop            start, stop, step, inits... block (counter, carried...) -> carried...; uniform bounds
-    branch          mask                        two blocks () -> values...; uniform in the workgroup or role
+    branch          mask                        two blocks () -> values...; uniform in the workgroup or
+                                                role, or attr: `APART`, and nothing inside is between threads
     when            mask                        one block, no results, run by the threads whose mask is set
     roles           attr: a tuple of `Role`     one block each, run at the same time by different warps
     result          loop or branch              attr: which of its values
@@ -89,6 +90,8 @@ from gizml_tile.layout import Linear
 from gizml_tile.nodes import Tensor
 from gizml_tile.target import Target
 
+# Each thread goes its own way in a branch.
+APART = "apart"
 GLOBAL = "global"
 WORKGROUP = "workgroup"
 
@@ -286,6 +289,7 @@ class Role:
 Number = float | int | bool
 Attr = (
     None
+    | str
     | Number
     | tuple[Number, ...]
     | Parameter
