@@ -22,11 +22,15 @@ class Traffic:
     vector: int
 
 
-def traffic(program: TileProgram, node: Node, axis: int, signature: Signature, facts: AccessFacts) -> Traffic:
+def traffic(
+    program: TileProgram, node: Node, axis: int | None, signature: Signature, facts: AccessFacts
+) -> Traffic:
     """What a read or put could move at once in the best of layouts, along the axis that is contiguous."""
     view = node.attr
     assert isinstance(view, View)
     size = program.tensors[view.tensor].dtype.bytes
+    if axis is None:
+        return Traffic(size, 1)
     vector = min(VECTOR_BYTES, signature.alignments[view.tensor]) // size
     if view.mode == "window":
         vector = min(vector, facts.grain[axis - 2 + len(facts.grain)])
@@ -41,7 +45,15 @@ def best_vector(moves: Sequence[Traffic]) -> int:
     """
     widest = max((VECTOR_BYTES // move.bytes for move in moves), default=VECTOR_BYTES // 4)
     vectors = [1 << bit for bit in range(widest.bit_length())]
-    return min(reversed(vectors), key=lambda vector: sum(_turns(move, vector) for move in moves))
+    if not moves:
+        return widest
+
+    def cost(vector: int) -> tuple[float, float]:
+        """Turns and accesses for an element of each tensor."""
+        accesses = sum(1 / min(move.vector, vector) for move in moves)
+        return sum(_turns(move, vector) for move in moves), accesses
+
+    return min(vectors, key=cost)
 
 
 def _turns(move: Traffic, vector: int) -> float:

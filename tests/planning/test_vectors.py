@@ -19,9 +19,10 @@ from gizml_tile.program import trace
         # The wider type's lanes must lie side by side; the narrower one then moves 8 or 4 bytes at once.
         ([Traffic(2, 8), Traffic(4, 4)], 4),
         ([Traffic(1, 16), Traffic(4, 4)], 4),
-        # What must go element by element goes with lanes side by side, or as near as costs the same.
+        # What must go element by element goes with lanes side by side.
         ([Traffic(4, 1)], 1),
-        ([Traffic(2, 1)], 2),
+        ([Traffic(2, 1)], 1),
+        ([Traffic(2, 2)], 2),
         ([Traffic(4, 1), Traffic(4, 4)], 1),
         ([], 4),
     ],
