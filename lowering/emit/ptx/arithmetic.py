@@ -32,7 +32,7 @@ _FLOAT = {
     # subnormals, whose logarithm or root is an ordinary number.
     "exp2": "ex2.approx.ftz.f32",
     "log2": "lg2.approx.f32",
-    "reciprocal": "rcp.approx.f32",
+    "reciprocal": "rcp.approx.ftz.f32",
     "rsqrt": "rsqrt.approx.f32",
     "tanh": "tanh.approx.f32",
 }
