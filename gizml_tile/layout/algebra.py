@@ -39,7 +39,7 @@ class Layout:
 
     def __getitem__(self, coordinate: Any) -> Layout:
         """The layout of the modes with a wildcard: ``layout[None, 2]``."""
-        from gizml_tile.layout.modes import slice
+        from gizml_tile.layout.modes import slice  # which builds on this module
 
         kept: Layout = slice(self, coordinate)
         return kept
@@ -131,7 +131,7 @@ class ComposedLayout:
 
     def __getitem__(self, coordinate: Any) -> ComposedLayout:
         """The modes with a wildcard; the others' part goes into the offset."""
-        from gizml_tile.layout.modes import slice
+        from gizml_tile.layout.modes import slice  # which builds on this module
 
         kept: ComposedLayout = slice(self, coordinate)
         return kept

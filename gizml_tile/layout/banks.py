@@ -99,4 +99,4 @@ def staged(rows: int, row_bytes: int) -> Staged:
     if not (is_power_of_two(rows) and is_power_of_two(row_bytes)):
         raise ValueError(f"rows and row_bytes are powers of two, found {rows} and {row_bytes}")
     chunks = min(max(row_bytes // CHUNK_BYTES, 1), 8)
-    return Staged(rows, row_bytes, bit_length(8 // chunks) if chunks > 1 else 0, chunks - 1)
+    return Staged(rows, row_bytes, bit_length(8 // chunks), chunks - 1)

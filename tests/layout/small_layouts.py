@@ -50,7 +50,10 @@ def strided(modes, extents, steps):
             yield from map(Layout, nestings(shape), nestings(stride))
 
 
-COMPACT = [layout for number in (1, 2, 4, 6, 8, 12, 24, 64) for layout in compact(number)]
+COMPACT = [
+    *(layout for number in (1, 2, 4, 6, 8, 12, 24) for layout in compact(number)),
+    *compact(64, most=2),
+]
 STRIDED = [
     *strided(1, (1, 2, 3, 4, 6), (0, 1, 2, 3, 6)),
     *strided(2, (1, 2, 3, 4), (0, 1, 2, 3, 4, 12)),

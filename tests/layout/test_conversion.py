@@ -182,7 +182,7 @@ def random_pairs(count, warps):
 
 def test_random_pairs_move_every_element():
     kinds = set()
-    for source, target in (*random_pairs(300, 0), *random_pairs(300, 2)):
+    for source, target in (*random_pairs(150, 0), *random_pairs(150, 2)):
         expected = held(target)
         for kind in (None, "workgroup"):
             step = conversion(source, target, 4, kind)
@@ -255,8 +255,6 @@ def test_exchanges_of_whole_tiles_are_without_bank_conflicts(element_bytes):
     for source, target in FULL_PAIRS:
         step = conversion(source, target, element_bytes, "workgroup")
         assert step.is_conflict_free, f"{source} to {target}: {step}"
-        for result in moved(step):
-            assert result == held(target)
 
 
 def scattered(shape, warps, generator):

@@ -58,7 +58,7 @@ def composed_or_none(first, second):
 def test_composition_is_the_function_of_the_function():
     """Wherever the inner results stay inside of the outer layout; beyond it only the tiles' bounds count."""
     found = refused = 0
-    for first in [*COMPACT[:60:3], *STRIDED[::90]]:
+    for first in [*COMPACT[:60:4], *STRIDED[::120]]:
         for second in STRIDED[::17]:
             if cosize(second) > size(first):
                 continue
@@ -136,7 +136,7 @@ def test_composition_with_swizzles():
 
 
 def test_a_complement_fills_the_gaps_once_and_in_order():
-    for layout in EVERY:
+    for layout in EVERY[::3]:
         reached = sorted(set(table(layout)))
         steps = [step for step in get_leaves(layout.stride) if step]
         for target in (1, cosize(layout), 24, 2 * cosize(layout)):

@@ -123,7 +123,7 @@ def wildcards(shape):
 
 
 def test_a_slice_runs_over_the_open_modes_of_a_layout():
-    for layout in [each for each in EVERY if size(each) <= 12 and rank(each) > 1][::3]:
+    for layout in [each for each in EVERY if size(each) <= 12 and rank(each) > 1][::7]:
         places = coordinates(layout.shape)
         for coordinate in wildcards(layout.shape):
             fixed = get_leaves(expanded(coordinate, layout.shape))
