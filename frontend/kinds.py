@@ -119,7 +119,7 @@ METHODS = (
     | _KEEPS_MASK
     | frozenset(COMPARISONS.values())
     | frozenset(
-        "and_ or_ select value put put_window loop fold cond arg warps stages approx".split()
+        "and_ or_ select value put put_window loop fold cond arg warps stages variant approx".split()
     )
 )
 

@@ -31,6 +31,8 @@ from gizml_tile.views import In, Out
 
 _WARPS = (1, 2, 4, 8, 16, 32)
 _MAX_STAGES = 8
+# What `Program.variant` may be asked about; the planner names the variants of each.
+_OPERATIONS = ("dot", "read", "put", "copy to workgroup memory", "elementwise")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +99,10 @@ class Program:
     def warps(self, count: builtins.int) -> None:
         """The number of warps of a GPU workgroup: 1, 2, 4, 8, 16 or 32; without it the planner picks."""
         self._trace.check_open()
-        if number(count) not in _WARPS:
+        host = number(count)
+        if type(host) is not int or host not in _WARPS:
             fail(f"warps takes 1, 2, 4, 8, 16 or 32, found {describe(count)}")
-        self._trace.warps = builtins.int(count)
+        self._trace.warps = host
 
     def stages(self, count: builtins.int) -> None:
         """How many blocks of a loop's matrix operands are in flight: 1 reads each turn's in turn."""
@@ -108,6 +111,20 @@ class Program:
         if type(host) is not int or not 1 <= host <= _MAX_STAGES:
             fail(f"stages takes 1 to {_MAX_STAGES}, found {describe(count)}")
         self._trace.stages = host
+
+    def variant(self, operation: str, name: str) -> None:
+        """The variant that a GPU must use for all of this program's operations of a kind.
+
+        ``operation`` is ``"dot"``, ``"read"``, ``"put"``, ``"copy to workgroup memory"`` or
+        ``"elementwise"``; ``explain`` prints the names of the variants that each has. One that cannot
+        serve is an error that names those which can. The CPU has no variants.
+        """
+        self._trace.check_open()
+        if operation not in _OPERATIONS:
+            fail(f"variant takes one of the operations {', '.join(_OPERATIONS)}, found {describe(operation)}")
+        if not isinstance(name, str):
+            fail(f"variant takes the name of a variant of {operation}, found {describe(name)}")
+        self._trace.variants[operation] = name
 
     def approx(self) -> None:
         """Let a GPU use its own exp, exp2, log, tanh and sigmoid in this program; call it first."""
@@ -265,6 +282,7 @@ def trace(name: str, body: Callable[[Program], object], *, grid_rank: int = 3) -
         recording.warps,
         recording.stages,
         recording.approx,
+        tuple(sorted(recording.variants.items())),
     )
     return Traced(tile_program, tuple(recording.objects), tuple(recording.writes), tuple(recording.values))
 

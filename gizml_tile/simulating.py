@@ -81,11 +81,16 @@ def view(info: TensorInfo) -> np.ndarray[Any, Any]:
     """A host tensor as a NumPy array of the same memory."""
     dtype = np.dtype(bool) if info.dtype is MASK else to_numpy(info.dtype)
     low, high = info.extent
-    data = np.frombuffer((ctypes.c_char * max(high - low, 0)).from_address(low), np.uint8)
+    data = _bytes(low, high)
     if 0 in info.shape:
         return np.empty(info.shape, dtype)
     strides = tuple(stride * info.dtype.bytes for stride in info.strides)
     return np.ndarray(info.shape, dtype, data, info.pointer - low, strides)
+
+
+def _bytes(low: int, high: int) -> np.ndarray[Any, Any]:
+    memory: Any = (ctypes.c_uint8 * max(high - low, 0)).from_address(low)
+    return np.frombuffer(memory, np.uint8)
 
 
 def _pieces(infos: Sequence[TensorInfo]) -> list[_Piece]:
@@ -101,8 +106,7 @@ def _pieces(infos: Sequence[TensorInfo]) -> list[_Piece]:
     for low, high in (info.extent for info in infos):
         if high > low:
             piece = next(each for each in pieces if each.start <= low and high <= each.stop)
-            source = np.frombuffer((ctypes.c_char * (high - low)).from_address(low), np.uint8)
-            piece.data[low - piece.start : high - piece.start] = source
+            piece.data[low - piece.start : high - piece.start] = _bytes(low, high)
     return pieces
 
 

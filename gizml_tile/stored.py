@@ -20,15 +20,15 @@ def store(program: TileProgram) -> bytes:
         program.warps,
         program.stages,
         program.approx,
+        program.variants,
     )
     return pickle.dumps((fields, body))
 
 
 def restore(data: bytes) -> TileProgram:
     """The program that `store` wrote."""
-    (name, tensors, scalars, writes, warps, stages, approx), body = pickle.loads(data)
-    region = _region(body, [])
-    return TileProgram(name, tensors, scalars, writes, region, warps, stages, approx)
+    (name, tensors, scalars, writes, *settings), body = pickle.loads(data)
+    return TileProgram(name, tensors, scalars, writes, _region(body, []), *settings)
 
 
 class _Writer:

@@ -67,6 +67,7 @@ def _head(program: TileProgram) -> list[str]:
     settings = [f"warps {program.warps}"] if program.warps else []
     settings += [f"stages {program.stages}"] if program.stages else []
     settings += ["approx"] if program.approx else []
+    settings += [f"{operation} by {name}" for operation, name in program.variants]
     writes = [program.tensors[number].name for number in program.writes]
     lines = [f"program {program.name}({', '.join(tensors + scalars)})"]
     if writes:

@@ -67,6 +67,7 @@ class Trace:
         "stages",
         "tensors",
         "values",
+        "variants",
         "warps",
         "writes",
     )
@@ -83,6 +84,7 @@ class Trace:
         self.writes: list[int] = []
         self.warps = 0
         self.stages = 0
+        self.variants: dict[str, str] = {}
         self.approx = False
         self._approximable = False
         self.ended = False

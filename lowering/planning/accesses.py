@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gizml_tile.errors import TileError
 from gizml_tile.layout import blocked, vector_width
 from gizml_tile.lowering.planning.plan import (
     Access,
@@ -15,10 +14,11 @@ from gizml_tile.lowering.planning.plan import (
     TileLayout,
 )
 from gizml_tile.lowering.planning.stages import fast_axis
+from gizml_tile.lowering.planning.variants import choose
+from gizml_tile.lowering.planning.vectors import VECTOR_BYTES, Traffic, best_vector
 from gizml_tile.nodes import REDUCTIONS, Node, TileProgram, View
 from gizml_tile.target import Target
 
-_VECTOR_BYTES = 16
 # Measured on an H200: one vector a thread in workgroups of 256 threads copies fastest, and rows that are
 # reduced want 32 to 64 elements a thread.
 _ELEMENTWISE_WARPS, _MOST_WARPS = 8, 16
@@ -36,23 +36,23 @@ def automatic_warps(program: TileProgram, target: Target) -> int:
     else:
         views = [node.attr for node in nodes if isinstance(node.attr, View)]
         narrowest = min((program.tensors[view.tensor].dtype.bytes for view in views), default=4)
-        warps, most = elements // (_VECTOR_BYTES // narrowest * lanes), _ELEMENTWISE_WARPS
+        warps, most = elements // (VECTOR_BYTES // narrowest * lanes), _ELEMENTWISE_WARPS
         if elements > _MOST_ELEMENTS * most * lanes:
             most = _MOST_WARPS
     return max(1, min(warps, most, target.facts.workgroup_threads // lanes))
 
 
 def best_blocked(
-    shape: tuple[int, int], widths: Sequence[int], axis: int, target: Target, warps: int
+    shape: tuple[int, int], moves: Sequence[Traffic], axis: int, target: Target, warps: int
 ) -> TileLayout:
     """The spread for tensors that are contiguous along an axis of the tile.
 
-    ``widths`` are their elements' bytes: of the narrowest one, a thread has 16 bytes of neighbours, as
-    long as that leaves something for every thread.
+    A thread has as many neighbours as suit all their accesses, as long as that leaves something for
+    every thread.
     """
     lanes = target.facts.lanes
     share = max(shape[0] * shape[1] // (lanes * warps), 1)
-    vector = min(_VECTOR_BYTES // min(widths), share, shape[axis])
+    vector = min(best_vector(moves), share, shape[axis])
     order = (1, 0) if axis == 1 else (0, 1)
     return TileLayout(f"blocked {vector} wide", blocked(shape, order, vector, lanes, warps))
 
@@ -75,17 +75,14 @@ def plan_access(
     axis = fast_axis(signature, node)
     outside = tuple(not each for each in facts.inside)
     masked = (False, outside[0]) if len(outside) == 1 else (outside[0], outside[1])
-    candidates: list[Candidate] = []
-    for vector, branch, candidate in _variants(program, node, layout, signature, facts, axis):
-        candidates.append(candidate)
-        if forced == candidate.name and not candidate.accepted:
-            raise TileError(f"{node.op} cannot use {forced}: {candidate.reason}", node.place)
-        if forced == candidate.name or (forced is None and candidate.accepted):
-            fast = 1 if axis is None else axis
-            access = Access(layout, fast, vector, masked, not facts.leading, branch)
-            return access, Choice(tuple(candidates), candidate.name)
-    names = ", ".join(candidate.name for candidate in candidates)
-    raise TileError(f"{node.op} has no variant {forced!r}; it has {names}", node.place)
+    variants = list(_variants(program, node, layout, signature, facts, axis))
+    candidates = [candidate for _, _, candidate in variants]
+    chosen = choose(node.op, candidates, forced, node.place)
+    number = [candidate.name for candidate in candidates].index(chosen)
+    vector, branch, _ = variants[number]
+    access = Access(layout, 1 if axis is None else axis, vector, masked, not facts.leading, branch)
+    # Narrower vectors would do too, which goes without saying.
+    return access, Choice(tuple(candidates[: number + 1]), chosen)
 
 
 def _variants(
@@ -100,7 +97,7 @@ def _variants(
     view = node.attr
     assert isinstance(view, View)
     size = program.tensors[view.tensor].dtype.bytes
-    for vector in (_VECTOR_BYTES // size >> bit for bit in range(5)):
+    for vector in (VECTOR_BYTES // size >> bit for bit in range(5)):
         if vector <= 1:
             break
         name = f"vector {vector * size} bytes"

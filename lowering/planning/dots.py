@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, DType
-from gizml_tile.errors import TileError
+from gizml_tile.errors import Place
 from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.atoms import ATOMS
 from gizml_tile.lowering.kernel_ir.instructions import Atom
 from gizml_tile.lowering.planning.plan import UNIFORM, Candidate, Choice, Dot, TileLayout
+from gizml_tile.lowering.planning.variants import choose
 from gizml_tile.target import Target
 
 MULTIPLY_ADD = "multiply-add"
@@ -39,6 +40,7 @@ def plan_dot(
     forced: str | None = None,
     a_registers: TileLayout | None = None,
     prefer_rows: bool = False,
+    place: Place | None = None,
 ) -> tuple[Dot, Choice]:
     """How a product of ``shape`` (M, N, K) is made, and what else was considered.
 
@@ -47,7 +49,7 @@ def plan_dot(
     the columns needs no workgroup memory. Raises TileError where a ``forced`` variant cannot serve.
     """
     candidates = _candidates(target, a_dtype, b_dtype, shape, precision)
-    choice = Choice(candidates, _chosen(candidates, forced))
+    choice = Choice(candidates, choose("dot", candidates, forced, place))
     atom = next((atom for atom in ATOMS if atom.name == choice.chosen), None)
     grids = sorted(_grids(shape, warps, atom), key=lambda grid: _traffic(shape, grid))
     if prefer_rows:
@@ -57,9 +59,9 @@ def plan_dot(
     return (stay or dots)[0], choice
 
 
-def automatic_warps(target: Target, shape: Shape) -> int:
-    """4 warps, or 8 where the accumulator would take more than 128 registers of each thread of 4."""
-    return 4 if shape[0] * shape[1] <= 4 * target.facts.lanes * _MOST_ACCUMULATORS else 8
+def automatic_warps(target: Target, elements: int) -> int:
+    """4 warps, or 8 where accumulators of so many elements take more than 128 registers of a thread of 4."""
+    return 4 if elements <= 4 * target.facts.lanes * _MOST_ACCUMULATORS else 8
 
 
 # Variants
@@ -130,15 +132,6 @@ def _recommendation(atom: Atom, a_dtype: DType, b_dtype: DType, shape: Shape) ->
         if size < least:
             parts.append(f"uses {size} of {least} {axis}")
     return ", ".join(parts)
-
-
-def _chosen(candidates: tuple[Candidate, ...], forced: str | None) -> str:
-    accepted = [candidate.name for candidate in candidates if candidate.accepted]
-    if forced is None or forced in accepted:
-        return forced or accepted[0]
-    reasons = [candidate.reason for candidate in candidates if candidate.name == forced]
-    why = reasons[0] if reasons else "there is no such variant"
-    raise TileError(f"dot cannot be made by {forced!r}: {why}; variants that can: {', '.join(accepted)}")
 
 
 # Warps

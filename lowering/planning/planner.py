@@ -5,7 +5,7 @@ Decisions are made once, each resting on those before it; read `plan` for their 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass, field
 
 from gizml_tile.dtypes import DType
@@ -28,7 +28,9 @@ from gizml_tile.lowering.planning.plan import (
     Stage,
     TileLayout,
 )
+from gizml_tile.lowering.planning.registers import check_registers
 from gizml_tile.lowering.planning.stages import fast_axis, plan_stages
+from gizml_tile.lowering.planning.vectors import Traffic, traffic
 from gizml_tile.nodes import Node, TileProgram, View
 from gizml_tile.target import Target
 
@@ -40,7 +42,7 @@ class Planning:
     program: TileProgram
     target: Target
     signature: Signature
-    forced: Mapping[str, str]
+    forced: dict[str, str]
     uses: Uses
     facts: dict[Node, AccessFacts]
     classes: dict[Node, Class]
@@ -62,12 +64,11 @@ def plan(
     program: TileProgram,
     target: Target,
     signature: Signature,
-    forced: Mapping[str, str] | None = None,
 ) -> Plan:
     """All decisions about a simplified program on a GPU.
 
-    ``forced`` names a variant for a kind of operation. Raises TileError where one cannot serve, or the
-    program does not fit the device.
+    Raises TileError where a variant that the program asks for cannot serve, or the program does not fit
+    the device.
     """
     uses = find_uses(program)
     reads_and_puts = [node for node in program.body.walk() if node.op in ("read", "put")]
@@ -75,7 +76,7 @@ def plan(
         program,
         target,
         signature,
-        forced or {},
+        dict(program.variants),
         uses,
         dict(zip(reads_and_puts, signature.facts, strict=True)),
         find_classes(program, find_free(program), uses),
@@ -87,13 +88,15 @@ def plan(
     plan_stages(state)
     _plan_accesses(state)
     bypassed = frozenset(node for node in state.classes if _is_bypassed(state, node))
+    homes = _homes(state, bypassed)
+    check_registers(program, target, state.warps, homes)
     return Plan(
         program,
         target,
         signature,
         state.warps,
         _group(state),
-        _homes(state, bypassed),
+        homes,
         state.accesses,
         state.dots,
         state.stages,
@@ -134,14 +137,20 @@ def _choose_warps(state: Planning) -> None:
         return
     products = [node for node in program.body.walk() if node.op == "dot"]
     if products:
-        state.warps = max(
-            dots.automatic_warps(
-                state.target, (node.shape[0], node.shape[1], node.args[0].shape[1])
-            )
-            for node in products
-        )
+        state.warps = dots.automatic_warps(state.target, _accumulated(program, products))
     else:
         state.warps = accesses.automatic_warps(program, state.target)
+
+
+def _accumulated(program: TileProgram, products: list[Node]) -> int:
+    """The most elements of accumulators that are in registers together: those that one loop carries."""
+    shapes = {node.shape for node in products}
+    carried = [
+        sum(math.prod(param.shape) for param in node.regions[0].params if param.shape in shapes)
+        for node in program.body.walk()
+        if node.op == "loop"
+    ]
+    return max(carried + [math.prod(shape) for shape in shapes])
 
 
 def _plan_dots(state: Planning) -> None:
@@ -159,6 +168,7 @@ def _plan_dots(state: Planning) -> None:
             state.warps,
             str(node.attr),
             forced=state.forced.get("dot"),
+            place=node.place,
             prefer_rows=_is_reduced_along_columns(state, node),
         )
         state.dots[node] = dot
@@ -246,18 +256,18 @@ def _of_slice(state: Planning, each: Class) -> TileLayout | None:
 def _of_memory(state: Planning, each: Class) -> TileLayout:
     """The spread that suits the tensors which most bytes of the class come from or go to."""
     votes = {0: 0, 1: 0}
-    widths: list[int] = []
+    moves: dict[int, list[Traffic]] = {0: [], 1: []}
     for node in each.nodes:
         views = [node] if node.op == "read" else []
         views += [user for user, number in state.uses.of(node) if user.op == "put" and number == 0]
         for view in views:
-            dtype = state.program.tensors[_tensor(view)].dtype
             axis = fast_axis(state.signature, view)
+            move = traffic(state.program, view, axis, state.signature, state.facts[view])
+            moves[1 if axis is None else axis].append(move)
             if axis is not None:
-                votes[axis] += dtype.bytes * (1 + state.uses.depth[view])
-                widths.append(dtype.bytes)
+                votes[axis] += move.bytes * (1 + state.uses.depth[view])
     axis = 0 if votes[0] > votes[1] else 1
-    return accesses.best_blocked(each.shape, widths or [4], axis, state.target, state.warps)
+    return accesses.best_blocked(each.shape, moves[axis], axis, state.target, state.warps)
 
 
 def _plan_accesses(state: Planning) -> None:
@@ -267,7 +277,9 @@ def _plan_accesses(state: Planning) -> None:
         tile = node if node.op == "read" else node.args[0]
         assert isinstance(node.attr, View)
         layout = _access_layout(state, node, tile, node.attr.shape)
-        access, choice = accesses.plan_access(state.program, node, layout, state.signature, state.facts[node])
+        access, choice = accesses.plan_access(
+            state.program, node, layout, state.signature, state.facts[node], state.forced.get(node.op)
+        )
         state.accesses[node] = access
         state.chose(node, node.op, choice)
 
@@ -277,7 +289,9 @@ def _access_layout(state: Planning, node: Node, tile: Node, shape: tuple[int, in
     home = state.layouts.get(state.classes[tile]) if tile in state.classes else None
     dtype = state.program.tensors[_tensor(node)].dtype
     axis = fast_axis(state.signature, node)
-    own = accesses.best_blocked(shape, [dtype.bytes], 1 if axis is None else axis, state.target, state.warps)
+    fast = 1 if axis is None else axis
+    moves = [traffic(state.program, node, axis, state.signature, state.facts[node])]
+    own = accesses.best_blocked(shape, moves, fast, state.target, state.warps)
     if home is None or home.linear.shape != shape:
         return own
     if 1 in shape or axis is None:

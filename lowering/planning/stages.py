@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gizml_tile.errors import TileError
@@ -17,11 +19,13 @@ from gizml_tile.lowering.planning.plan import (
     TileLayout,
 )
 from gizml_tile.lowering.planning.shared import shared_tile
+from gizml_tile.lowering.planning.variants import choose
 from gizml_tile.nodes import Node, View
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
 
+COPY = "copy to workgroup memory"
 _VECTOR_BYTES = 16
 _ASYNCHRONOUS_BYTES = (4, 8, 16)
 _MOST_SLOTS = 4
@@ -52,14 +56,14 @@ def plan_stages(state: Planning) -> None:
         if loop is not None:
             slots = _slots(state, nodes, limit - fixed)
         # One loop has one ring: where some block must go through registers, all do, in two slots.
-        around = [
-            _vector(state, node, fast_axis(state.signature, node), state.facts[node])[1] for node in nodes
-        ]
-        if loop is not None and not all(around):
-            slots, around = min(slots, 2), [False] * len(nodes)
-        for node, asynchronous in zip(nodes, around, strict=True):
-            ring = loop if slots > 1 else None
-            _stage(state, node, ring, slots, asynchronous=asynchronous)
+        copies = [_copy(state, node) for node in nodes]
+        if loop is not None and not all(copy.asynchronous for copy in copies):
+            slots = min(slots, 2)
+            copies = [
+                _copy(state, node, "another block of the loop goes through registers") for node in nodes
+            ]
+        for node, copy in zip(nodes, copies, strict=True):
+            _stage(state, node, loop if slots > 1 else None, slots, copy)
 
 
 def _chosen(state: Planning) -> list[Node]:
@@ -103,18 +107,18 @@ def _slots(state: Planning, nodes: list[Node], room: int) -> int:
     return max(1, min(wanted, fitting))
 
 
-def _stage(state: Planning, node: Node, loop: Node | None, slots: int, *, asynchronous: bool) -> None:
+def _stage(state: Planning, node: Node, loop: Node | None, slots: int, copy: _Copy) -> None:
     dtype, facts = node.dtype, state.facts[node]
     assert dtype is not None
     fast = fast_axis(state.signature, node)
     axis = 1 if fast is None else fast
-    vector, _, choice = _vector(state, node, fast, facts)
+    vector = copy.vector
     tile = shared_tile(dtype, (node.shape[0], node.shape[1]), axis)
     order = (1, 0) if axis == 1 else (0, 1)
     linear = blocked(tile.shape, order, vector, state.target.facts.lanes, state.warps)
     outside = tuple(not each for each in facts.inside)
     masked = (False, outside[0]) if len(outside) == 1 else (outside[0], outside[1])
-    state.chose(node, "copy to workgroup memory", choice)
+    state.chose(node, COPY, copy.choice)
     state.stages[node] = Stage(
         tile,
         loop,
@@ -122,29 +126,44 @@ def _stage(state: Planning, node: Node, loop: Node | None, slots: int, *, asynch
         TileLayout(f"blocked {vector} wide", linear),
         axis,
         vector,
-        asynchronous,
+        copy.asynchronous,
         masked,
         not facts.leading,
     )
 
 
-def _vector(state: Planning, node: Node, fast: int | None, facts: AccessFacts) -> tuple[int, bool, Choice]:
-    """Elements that one thread copies at once, whether asynchronously, and what was looked at."""
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """How a block is copied: so many elements at once, asynchronously or not, and what was looked at."""
+
+    vector: int
+    asynchronous: bool
+    choice: Choice
+
+
+def _copy(state: Planning, node: Node, refusal: str | None = None) -> _Copy:
+    """The widest copy that serves; ``refusal`` says why none may be asynchronous."""
+    variants = list(_copies(state, node, refusal))
+    candidates = [candidate for _, _, candidate in variants]
+    chosen = choose(COPY, candidates, state.forced.get(COPY), node.place)
+    number = [candidate.name for candidate in candidates].index(chosen)
+    vector, asynchronous, _ = variants[number]
+    return _Copy(vector, asynchronous, Choice(tuple(candidates[: number + 1]), chosen))
+
+
+def _copies(state: Planning, node: Node, refusal: str | None) -> Iterator[tuple[int, bool, Candidate]]:
     view, dtype = node.attr, node.dtype
     assert isinstance(view, View) and dtype is not None
-    candidates = []
+    fast, facts = fast_axis(state.signature, node), state.facts[node]
     elements = _VECTOR_BYTES // dtype.bytes
-    while (why := _why_not(state, node, fast, facts, elements)) is not None:
-        candidates.append(Candidate(f"copy of {elements * dtype.bytes} bytes", False, why))
-        elements //= 2
-    size = elements * dtype.bytes
-    refusal = _why_not_asynchronous(state, view, size)
-    name = f"asynchronous copy of {size} bytes"
-    candidates.append(Candidate(name, refusal is None, refusal or ""))
-    if refusal is not None:
+    while elements:
+        size = elements * dtype.bytes
+        why = _why_not(state, node, fast, facts, elements)
+        around = why or refusal or _why_not_asynchronous(state, view, size)
+        yield elements, True, Candidate(f"asynchronous copy of {size} bytes", around is None, around or "")
         name = f"copy of {size} bytes through registers"
-        candidates.append(Candidate(name, True, ""))
-    return elements, refusal is None, Choice(tuple(candidates), name)
+        yield elements, False, Candidate(name, why is None, why or "")
+        elements //= 2
 
 
 def _why_not_asynchronous(state: Planning, view: View, size: int) -> str | None:

@@ -1,5 +1,7 @@
 """Launches on GPUs through a driver that only takes notes: what is launched, and what is refused."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -56,3 +58,96 @@ def test_warps_are_the_threads_of_a_launch(cuda):
     for warps in (1, 4, 32):
         double(x, out, warps=warps)
         assert cuda.launches[-1].block == (32 * warps, 1, 1)
+
+
+def refused(launch):
+    """The error of a launch, which points at the whole call."""
+    with pytest.raises(tile.TileError) as caught:
+        launch()
+    error = caught.value
+    _, source, caret = str(error).splitlines()[:3]
+    assert error.filename == __file__
+    assert source[len(caret) - len(caret.lstrip()) :].startswith(("double(", "double[", "square("))
+    return error.message
+
+
+def test_no_package(monkeypatch, cuda):
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", None)
+    x, out = arrays(1000)
+    assert refused(lambda: double(x, out)).startswith("tensors on a CUDA GPU need cuda-python (")
+    assert refused(lambda: double(x, out)).endswith("pip install 'gizml-tile[cuda]'")
+
+
+def test_no_driver(monkeypatch, cuda):
+    def missing(flags):
+        raise RuntimeError("libcuda.so.1 cannot be opened")
+
+    monkeypatch.setattr(cuda, "cuInit", missing)
+    message = "no CUDA driver was found; install NVIDIA's driver for this GPU (libcuda.so.1 cannot be opened)"
+    assert refused(lambda: double(*arrays(1000))) == message
+
+
+def test_no_gpu(monkeypatch, cuda):
+    cuda.start = 100
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    message = "the CUDA driver sees no GPU (CUDA_VISIBLE_DEVICES=)"
+    assert refused(lambda: double(*arrays(1000))) == message
+
+
+def test_a_gpu_that_code_is_not_made_for(cuda):
+    cuda.devices[0].update(COMPUTE_CAPABILITY_MAJOR=6, COMPUTE_CAPABILITY_MINOR=1)
+    message = "cuda:0 (Fake GPU) has compute capability 6.1, for which no code can be made; known are sm_75"
+    assert refused(lambda: double(*arrays(1000))).startswith(message)
+
+
+def test_tensors_on_two_gpus(monkeypatch, cuda):
+    x, out = arrays(1000)
+
+    def owner(attribute, pointer):
+        return 0, int(pointer == out.array.ctypes.data)
+
+    monkeypatch.setattr(cuda, "cuPointerGetAttribute", owner)
+    assert refused(lambda: double(x, out)) == (
+        "double: argument 'x' is on cuda:0 and argument 'out' on cuda:1; all tensors of a launch are "
+        "on one device"
+    )
+    assert not cuda.launches
+
+
+def test_the_second_gpu(cuda):
+    cuda.owner_of_pointer = 1
+    double(*arrays(1000))
+    assert cuda.launches[0].context == 0x1001
+
+
+def test_grids_that_are_too_large(cuda):
+    x, out = arrays(1000)
+    assert refused(lambda: double[65536, 65536](x, out)) == (
+        "kernel double: a grid of 65536 x 65536 has 4294967296 programs, and a launch at most "
+        "2147483647; let "
+        "each do more"
+    )
+
+
+def test_kernels_that_do_not_fit(cuda):
+    x, out = arrays(1000, 1000)
+    with pytest.raises(tile.TileError) as caught:
+        square(x, out, BLOCK=512)
+    assert caught.value.message == (
+        "the [512, 512] F32 tile of this read takes 512 registers of each of 512 threads and a "
+        "thread has 128; "
+        "use smaller blocks"
+    )
+    assert "p.write(out, [BLOCK, BLOCK])[0, 0] = p.read" in str(caught.value)
+    cuda.most_threads = 128
+    assert refused(lambda: square(x, out, BLOCK=64)).startswith(
+        "kernel square has 256 threads of 40 registers, and Fake GPU has registers for 128; use "
+        "smaller blocks"
+    )
+    assert not cuda.launches
+
+
+@pytest.mark.parametrize("warps", [0, 3, 64, 2.0])
+def test_warps_of_a_launch(cuda, warps):
+    with pytest.raises(tile.TileError, match=f"warps takes 1, 2, 4, 8, 16 or 32, found {warps}"):
+        double(*arrays(1000), warps=warps)

@@ -138,7 +138,9 @@ NOT_BUILT = [
 @pytest.mark.parametrize("look", NOT_BUILT)
 def test_kinds_that_are_not_built_yet(look):
     x, out = np.zeros(20, np.float32), np.zeros(20, np.float32)
-    with pytest.raises(tile.TileError, match="is not built yet; this version compiles for cpu, cuda") as caught:
+    with pytest.raises(
+        tile.TileError, match="is not built yet; this version compiles for cpu, cuda"
+    ) as caught:
         look(x, out)
     assert caught.value.filename == __file__
 

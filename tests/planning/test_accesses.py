@@ -8,6 +8,7 @@ from gizml_tile.errors import TileError
 from gizml_tile.layout import blocked, vector_width
 from gizml_tile.lowering.planning.accesses import automatic_warps, best_blocked, plan_access
 from gizml_tile.lowering.planning.plan import Access, AccessFacts, Signature, TileLayout
+from gizml_tile.lowering.planning.vectors import Traffic
 from gizml_tile.program import trace
 from gizml_tile.target import Target
 
@@ -71,24 +72,29 @@ def test_whole_blocks_take_the_wide_path_where_only_the_end_is_ragged():
 def test_a_forced_variant_serves_or_says_why_not():
     access, table = chosen(forced="element")
     assert access.vector == 1 and len(table) == 3
-    with pytest.raises(TileError, match="read cannot use vector 16 bytes: address and strides are only"):
-        chosen(alignment=4, forced="vector 16 bytes")
-    names = "read has no variant 'bulk'; it has vector 16 bytes, vector 8 bytes, element"
+    with pytest.raises(TileError) as error:
+        chosen(alignment=8, forced="vector 16 bytes")
+    assert error.value.message == (
+        "read cannot be made by 'vector 16 bytes': address and strides are only known to be multiples of 8 "
+        "bytes; variants that can: vector 8 bytes, element"
+    )
+    names = "there is no such variant; variants that can: vector 16 bytes, vector 8 bytes, element"
     with pytest.raises(TileError, match=names):
         chosen(forced="bulk")
 
 
-def test_blocked_layouts_have_16_bytes_of_the_narrowest_type():
-    for widths, vector in (([4], 4), ([2, 4], 8), ([1], 16), ([8], 2)):
-        layout = best_blocked((64, 128), widths, 1, TARGET, 4)
+def test_blocked_layouts_have_the_neighbours_that_suit_the_tensors():
+    wide, narrow, single = Traffic(4, 4), Traffic(2, 8), Traffic(4, 1)
+    for moves, vector in (([wide], 4), ([narrow], 8), ([wide, narrow], 4), ([single], 1), ([], 4)):
+        layout = best_blocked((64, 128), moves, 1, TARGET, 4)
         assert layout.name == f"blocked {vector} wide"
         assert vector_width(layout.linear, 1)[0] >= vector
-    assert vector_width(best_blocked((64, 128), [2], 0, TARGET, 4).linear, 0)[0] >= 8
+    assert vector_width(best_blocked((64, 128), [narrow], 0, TARGET, 4).linear, 0)[0] >= 8
     # 32 x 32 over 256 threads leave each 4 neighbours of F32, and of BF16 too.
-    for widths in ([4], [2]):
-        layout = best_blocked((32, 32), widths, 1, TARGET, 8)
+    for move in (wide, narrow):
+        layout = best_blocked((32, 32), [move], 1, TARGET, 8)
         assert layout.registers == 4 and vector_width(layout.linear, 1)[0] == 4
-    assert best_blocked((1, 1), [4], 1, TARGET, 4).registers == 1
+    assert best_blocked((1, 1), [wide], 1, TARGET, 4).registers == 1
 
 
 def program(shape, dtype, body):

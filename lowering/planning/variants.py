@@ -1,0 +1,25 @@
+"""Which of an operation's variants is taken: the first that serves, or the one that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gizml_tile.errors import Place, TileError
+from gizml_tile.lowering.planning.plan import Candidate
+
+
+def choose(
+    operation: str, candidates: Sequence[Candidate], forced: str | None, place: Place | None = None
+) -> str:
+    """The name of the variant to take of those of an operation, best first.
+
+    Raises TileError where the ``forced`` one cannot serve, naming those that can.
+    """
+    serving = [each.name for each in candidates if each.accepted]
+    if forced is None or forced in serving:
+        return forced or serving[0]
+    reasons = [each.reason for each in candidates if each.name == forced]
+    why = reasons[0] if reasons else "there is no such variant"
+    raise TileError(
+        f"{operation} cannot be made by {forced!r}: {why}; variants that can: {', '.join(serving)}", place
+    )
