@@ -83,8 +83,11 @@ def product(steps, without=(), bytes=BYTES, parity=0, swizzle=128, order=("wait"
 
             def body(step, carried):
                 stage, phase = stage_of(step)
-                if "full wait" not in without:
-                    k.at(20).signal_wait(stage, k.map("xor", phase, number(parity)))
+                wait = k.map("xor", phase, number(parity))
+                if "full wait of other warps" in without:
+                    k.when(k.map("eq", k.warp(), number(4)), lambda: k.at(20).signal_wait(stage, wait))
+                elif "full wait" not in without:
+                    k.at(20).signal_wait(stage, wait)
                 if "group fence" not in without:
                     k.at(21).emit("group_fence")
                 matrix = GroupMatrix(

@@ -21,8 +21,8 @@ def only(k, thread, effects):
     k.when(k.map("eq", k.thread(), k.number(thread)), effects)
 
 
-def load_boxes(k, boxes, bytes):
-    """Thread 0 loads (bulk, to, coordinates) by signal 0, for which all wait."""
+def load_boxes(k, boxes, bytes, waiting=4):
+    """Thread 0 loads (bulk, to, coordinates) by signal 0, for which all wait, or the first warps."""
     only(k, 0, lambda: k.signal_init(k.number(0), 1))
     k.barrier(0, 128)
 
@@ -32,7 +32,8 @@ def load_boxes(k, boxes, bytes):
             k.bulk_load(bulk, k.number(to), [k.number(each) for each in coordinates], k.number(0))
 
     only(k, 0, issue)
-    k.signal_wait(k.number(0), k.number(0))
+    only_warps = k.map("lt", k.warp(), k.number(waiting))
+    k.when(only_warps, lambda: k.signal_wait(k.number(0), k.number(0)))
 
 
 @pytest.mark.parametrize("corner", [(0, 0), (3, -5), (-2, 12), (9, 3), (30, 0)])
@@ -249,6 +250,22 @@ def test_products_with_a_in_registers(dtype):
     found = run(write, [a, b, out], [buffer("b", columns * depth, dtype)], threads=128, signals=1)
     assert not found.wrong, found
     assert (out == a.astype(np.float64) @ b.astype(np.float64).T).all()
+
+
+@pytest.mark.parametrize("waiting", [0, 1, 3, 4])
+def test_each_of_the_four_warps_waits(waiting):
+    """All of them read all of b."""
+    b, out = small((8, 32), BF16, 0), np.zeros((64, 8), np.float32)
+
+    def write(k):
+        load_boxes(k, [(Bulk(0, 0, (8, 32), 64), 0, (0, 0))], 512, waiting)
+        held = k.emit("pick", (k.constant(1.0, BF16),), (0,) * 16, BF16, 16)
+        k.at(7)
+        matrix = GroupMatrix(8, 32, BF16, None, Operand(0, 64, 16, 512))
+        sums_to(k, 1, product(k, matrix, held, k.number(0), F32), 8)
+
+    found = run(write, [b, out], [buffer("b", 256, BF16)], threads=128, signals=1)
+    assert [(each.kind, each.place.line) for each in found.wrong] == [("in flight", 7)] * (waiting < 4)
 
 
 @pytest.mark.parametrize("fresh", [False, True])

@@ -18,6 +18,7 @@ def test_product_with_roles(steps):
 BROKEN = [
     ({"without": ["empty wait"]}, {("in flight", 12), ("in flight", 13)}),
     ({"without": ["full wait"]}, {("in flight", 22)}),
+    ({"without": ["full wait of other warps"]}, {("in flight", 22)}),
     ({"without": ["group wait"]}, {("in flight", 12), ("in flight", 13), ("in flight", 30)}),
     ({"without": ["group fence"]}, {("race", 22)}),
     ({"without": ["empty arrive"]}, {("deadlock", 10), ("deadlock", 20)}),
