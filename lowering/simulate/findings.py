@@ -25,6 +25,11 @@ class Finding:
     text: str
     count: int
 
+    @property
+    def is_cost(self) -> bool:
+        """Whether it makes a kernel slower, but not wrong."""
+        return self.kind in COSTS
+
     def __str__(self) -> str:
         return f"{self.place or '(no line)'}: {self.kind}: {self.text}"
 
@@ -51,7 +56,7 @@ class Findings:
     @property
     def wrong(self) -> tuple[Finding, ...]:
         """The findings that are mistakes, not costs."""
-        return tuple(finding for finding in self.found if finding.kind not in COSTS)
+        return tuple(finding for finding in self.found if not finding.is_cost)
 
 
 @dataclass(slots=True)
