@@ -11,10 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from gizml_tile.described import constant, grid, value
+import numpy as np
+
+from gizml_tile.described import constant, fill, grid, value
 from gizml_tile.errors import TileError
 from gizml_tile.kernel import Function, Gridded, Kernel
 
+# Larger launches than this would take minutes to simulate.
+_SIMULATED_ELEMENTS = 1 << 22
 _LOOKS = ("ir", "source", "explain", "check")
 
 
@@ -52,16 +56,12 @@ def _parser() -> argparse.ArgumentParser:
         "ir": "print a kernel's tile IR",
         "source": "print the code that a launch runs",
         "explain": "print how a kernel is compiled, and why",
-        "check": "trace, check and compile a kernel without running it",
+        "check": "trace, check and compile a kernel, and simulate it on random tensors for a GPU",
     }
     for name in _LOOKS:
         _describe(_command(commands, name, helps[name], _look), name)
-    cache = commands.add_parser(
-        "cache", help="show, limit or clear the compiled kernels kept on disk"
-    )
-    cache.add_argument(
-        "action", nargs="?", default="list", choices=["list", "size", "limit", "clear"]
-    )
+    cache = commands.add_parser("cache", help="show, limit or clear the compiled kernels kept on disk")
+    cache.add_argument("action", nargs="?", default="list", choices=["list", "size", "limit", "clear"])
     cache.add_argument("bytes", nargs="?", help="for limit: keep at most so much, such as 64M")
     cache.set_defaults(run=_cache)
     return parser
@@ -70,12 +70,8 @@ def _parser() -> argparse.ArgumentParser:
 def _command(
     commands: Any, name: str, help_text: str, run: Callable[[argparse.Namespace], int | None]
 ) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=help_text, description=help_text
-    )
-    parser.add_argument(
-        "place", metavar="FILE[:NAME]", help="a Python file, and which of its kernels"
-    )
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=help_text, description=help_text)
+    parser.add_argument("place", metavar="FILE[:NAME]", help="a Python file, and which of its kernels")
     parser.set_defaults(run=run)
     return parser
 
@@ -98,8 +94,8 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
         help="a constant: BM=64",
     )
     parser.add_argument("-g", "--grid", help="the grid, such as 8 or 8,4")
-    parser.add_argument("-k", "--kind", help="the kind of device: cpu")
-    parser.add_argument("--arch", help="the device's architecture")
+    parser.add_argument("-k", "--kind", help="the kind of device: cpu or cuda")
+    parser.add_argument("--arch", help="the device's architecture, such as sm_90a")
     parser.set_defaults(look=name)
 
 
@@ -140,8 +136,26 @@ def _check(kernel: Kernel, launched: Gridded, named: dict[str, Any]) -> int:
         launched.check(**named)
     for warning in found:
         print(f"{warning.filename}:{warning.lineno}: {warning.message}")
-    print(f"{kernel.__name__}: no errors, {len(found)} warnings")
-    return 0
+    if named.get("kind", "cpu") == "cpu":
+        print(f"{kernel.__name__}: no errors, {len(found)} warnings")
+        return 0
+    tensors = [item for item in named.values() if isinstance(item, np.ndarray)]
+    if sum(item.size for item in tensors) > _SIMULATED_ELEMENTS:
+        more = f"not simulated, as the tensors have more than {_SIMULATED_ELEMENTS} elements"
+        print(f"{kernel.__name__}: no errors, {len(found)} warnings; {more}")
+        return 0
+    for number, item in enumerate(tensors):
+        fill(item, number)
+    with warnings.catch_warnings():
+        # They were shown already.
+        warnings.simplefilter("ignore")
+        findings = launched.simulate(**named).findings
+    for finding in findings:
+        print(finding)
+    wrong = sum(not finding.is_cost for finding in findings)
+    costs = len(findings) - wrong
+    print(f"{kernel.__name__}: {wrong or 'no'} errors, {len(found)} warnings, {costs} costs, simulated")
+    return 1 if wrong else 0
 
 
 def _parsed(parse: Callable[[str], Any], text: str) -> Any:

@@ -33,9 +33,7 @@ def value(text: str) -> tuple[str, Any]:
         raise ValueError(f"{text}: an argument is a tensor such as f32[8,16], or a number")
     dtype = _TYPES.get(match["type"])
     if dtype is None:
-        raise ValueError(
-            f"{text}: no type {match['type']!r}; types are {', '.join(sorted(_TYPES))}"
-        )
+        raise ValueError(f"{text}: no type {match['type']!r}; types are {', '.join(sorted(_TYPES))}")
     shape = _integers(match["shape"])
     strides = _integers(match["strides"]) if match["strides"] else _contiguous(shape)
     if len(strides) != len(shape):
@@ -55,6 +53,12 @@ def grid(text: str) -> tuple[int, ...]:
         return _integers(text)
     except ValueError:
         raise ValueError(f"{text}: a grid is 1 to 3 integers, such as 8,4") from None
+
+
+def fill(tensor: np.ndarray[Any, Any], seed: int) -> None:
+    """Fill a described tensor with random values: about half of each sign, few of them far from 0."""
+    values = np.random.default_rng(seed).normal(0.0, 4.0, tensor.shape)
+    tensor[...] = values > 0 if tensor.dtype == bool else values.astype(tensor.dtype)
 
 
 def _split(text: str, example: str) -> tuple[str, str]:

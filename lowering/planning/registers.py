@@ -36,9 +36,10 @@ def check_registers(
         if sum(needed) <= limit:
             continue
         what = "the tiles that this loop carries take" if node.regions else f"the {_described(node)} takes"
+        threads = warps * target.facts.lanes
         raise TileError(
-            f"{what} {sum(needed)} registers of each of {warps * target.facts.lanes} threads and a thread has "
-            f"{limit}; {_advice(target, warps, sum(needed))}",
+            f"{what} {sum(needed)} registers of each of {threads} threads and a thread has {limit}; "
+            f"{_advice(target, warps, sum(needed))}",
             node.place,
         )
 

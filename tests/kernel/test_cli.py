@@ -249,3 +249,56 @@ def test_the_installed_command(file):
     )
     assert piped.stdout == "def negated(x):\n"
     assert piped.stderr == ""
+
+
+GPU = """\
+import gizml_tile as tile
+
+
+@tile.kernel(grid=4)
+def together(p, x, out):
+    p.write(out, [64])[0] = p.read(x, [64])[p.id(0)]
+
+
+@tile.kernel(grid=1)
+def across(p, x, out):
+    p.variant("put", "element")
+    p.write(out, [32, 32])[0, 0] = p.read(x, [32, 32])[0, 0]
+"""
+
+
+@pytest.fixture
+def gpu_file(tmp_path, monkeypatch):
+    path = tmp_path / "kernels_for_a_gpu.py"
+    path.write_text(GPU)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield path.name
+    sys.modules.pop("kernels_for_a_gpu", None)
+
+
+def test_check_simulates_for_a_gpu(gpu_file, file, command):
+    code, out, _ = command("check", f"{file}:scale", *ARGUMENTS, "-k", "cuda", "--arch", "sm_80")
+    assert (code, out) == (0, "scale: no errors, 0 warnings, 0 costs, simulated\n")
+    square = ["-a", "x=f32[32,32]", "-a", "out=f32[32,32]", "-k", "cuda"]
+    code, out, _ = command("check", f"{gpu_file}:across", *square)
+    cost, last = out.splitlines()
+    assert code == 0
+    assert cost.endswith(f"{gpu_file}:12:5: uncoalesced: 512 sectors where 128 would do")
+    assert last == "across: no errors, 0 warnings, 1 costs, simulated"
+    code, out, _ = command(
+        "check", f"{gpu_file}:together", "-a", "x=u8[256]", "-a", "out=u8[64]", "-k", "cuda"
+    )
+    race, last = out.splitlines()
+    assert code == 1
+    assert f"{gpu_file}:6:5: race: store: thread 0 of workgroup 0 writes out" in race
+    assert last == "together: 1 errors, 0 warnings, 0 costs, simulated"
+    large = ["-a", "x=f32[4096,4096]", "-a", "out=f32[4096,4096]", "-k", "cuda"]
+    code, out, _ = command("check", f"{gpu_file}:across", *large)
+    assert code == 0 and out.endswith("not simulated, as the tensors have more than 4194304 elements\n")
+
+
+def test_looks_at_what_runs_on_a_gpu(file, command):
+    arguments = [f"{file}:scale", *ARGUMENTS, "-k", "cuda", "--arch", "sm_80"]
+    assert "{blocked 1 wide}" in command("ir", *arguments)[1]
+    assert ".target sm_80" in command("source", *arguments)[1]
