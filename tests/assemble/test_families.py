@@ -42,7 +42,8 @@ def test_float_mathematics(arch):
     a, b, c = (build.input(F32, 4, 4) for _ in range(3))
     two = build.constant(2.0, F32)
     total = build.fma(a, b, c)
-    for op in "add sub mul div min max".split():
+    keeping_nan = ["minimum", "maximum"] if build.target.can("nan_minimum") else []
+    for op in [*"add sub mul div min max".split(), *keeping_nan]:
         total = build.map(op, total, build.map(op, a, build.map(op, b, two)))
     for op in ["neg", "abs", "sqrt", *sorted(APPROXIMATE)]:
         total = build.add(total, build.map(op, a))
@@ -179,6 +180,8 @@ def test_structure(arch):
         build.barrier(4, 128, arrive=True)
         build.warp_barrier()
         chosen = build.branch(mask, lambda: [a, b], lambda: [b, a])
+        apart = build.map("lt", a, chosen[0])
+        chosen = build.branch(apart, lambda: chosen, lambda: [a, a], apart=True)
         inner = build.loop(
             build.constant(8, I64),
             build.constant(0, I64),

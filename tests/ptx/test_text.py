@@ -105,7 +105,7 @@ def test_unknown_instructions_and_targets():
 
 
 # PTX ISA: ".rn" keeps add and mul from being contracted; without ".ftz" subnormals are kept; "neu" is
-# true with a NaN; min and max give the number beside a NaN.
+# true with a NaN; min and max give the number beside a NaN, and with ".NaN" the NaN.
 FLOAT = {
     "add": "add.rn.f32",
     "sub": "sub.rn.f32",
@@ -113,12 +113,14 @@ FLOAT = {
     "div": "div.rn.f32",
     "min": "min.f32",
     "max": "max.f32",
+    "minimum": "min.NaN.f32",
+    "maximum": "max.NaN.f32",
     "sqrt": "sqrt.rn.f32",
     "neg": "neg.f32",
     "abs": "abs.f32",
     "exp2": "ex2.approx.ftz.f32",
     "log2": "lg2.approx.f32",
-    "reciprocal": "rcp.approx.f32",
+    "reciprocal": "rcp.approx.ftz.f32",
     "rsqrt": "rsqrt.approx.f32",
     "tanh": "tanh.approx.f32",
     "lt": "setp.lt.f32",
@@ -361,6 +363,17 @@ def test_roles_are_one_chain():
     end = labels[-1]
     assert jumps == [labels[0], end, labels[1], end]
     assert any(line.startswith("sub.u32") and line.endswith(", 8;") for line in lines)
+
+
+@pytest.mark.parametrize("apart, jump", [(False, "bra.uni"), (True, "bra")])
+def test_branches_that_threads_take_apart(apart, jump):
+    """PTX ISA, "bra": ".uni" promises that all active threads of a warp go the same way."""
+    build = SmallKernel()
+    value = build.input(I32)
+    mask = build.map("lt", value, build.number(3))
+    build.branch(mask, lambda: [value], lambda: [build.number(0)], apart=apart)
+    jumps = [line.split()[-2] for line in build.ptx().text.splitlines() if "bra" in line]
+    assert jumps == [jump, jump]
 
 
 @pytest.mark.parametrize("body, kept", [("barrier", True), ("small", False), ("large", True)])

@@ -28,8 +28,8 @@ _FLOAT = {
     "ge": "setp.ge.f32",
     "eq": "setp.eq.f32",
     "ne": "setp.neu.f32",
-    # Results below 2^-126 are 0: scaling for them would cost three more instructions. The others keep
-    # subnormals, whose logarithm or root is an ordinary number.
+    # What is below 2^-126 is 0 for exp2 and reciprocal: scaling around it would cost more instructions
+    # than the operation. The others keep subnormals, whose logarithm or root is an ordinary number.
     "exp2": "ex2.approx.ftz.f32",
     "log2": "lg2.approx.f32",
     "reciprocal": "rcp.approx.ftz.f32",
