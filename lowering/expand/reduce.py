@@ -63,7 +63,7 @@ def _layout(x: Expansion, operand: Node) -> TileLayout:
     home = x.home(operand)
     if home is not None and home.linear.is_separable and operand.shape != (1, 1):
         return home
-    return best_blocked((rows, columns), [4], 1, x.target, x.plan.warps)
+    return best_blocked((rows, columns), [], 1, x.target, x.plan.warps)
 
 
 def _bits_along(linear: Linear, name: str, axis: int) -> list[int]:
