@@ -17,44 +17,45 @@ def barrier(threads: Threads, at: Instruction) -> Iterator[Waiting]:
     assert isinstance(wanted, Barrier)
     batch = threads.batch
     clocks = batch.clocks
-    warps = threads.active_warps()
     arrived = _arrivals(threads, at)
     here = np.flatnonzero(arrived)
     if threads.outer is None and wanted.threads == threads.each:
         # All threads run the same code, so nobody comes later.
-        if (arrived[here] < threads.each).any():
-            return
-        if batch.checks:
+        if batch.checks and (arrived[here] == threads.each).all():
             clocks.meet(here, np.arange(threads.warps))
         return
+    warps = [np.flatnonzero(each) + threads.first_warp for each in threads.active_warps()]
     meeting = batch.barriers.get(wanted.number)
     if meeting is None:
         meeting = batch.barriers[wanted.number] = Meeting(threads.workgroups, clocks.parts)
+    target = meeting.met + 1
     for workgroup in here:
-        own = np.flatnonzero(warps[workgroup]) + threads.first_warp
-        clock = clocks.release(np.array([workgroup]), own)
+        clock = clocks.release(np.array([workgroup]), warps[workgroup])
         meeting.gathered[workgroup] = np.maximum(meeting.gathered[workgroup], clock[0])
     clocks.advance()
-    target = meeting.met + 1
-    meeting.arrived += arrived
-    too_many = meeting.arrived > wanted.threads
-    if too_many.any():
-        text = f"{int(meeting.arrived.max())} threads come to barrier {wanted.number} of {wanted.threads}"
-        batch.log.add("divergent barrier", at, text, int(too_many.sum()))
-    done = (meeting.arrived >= wanted.threads) & (arrived > 0)
-    meeting.released[done] = meeting.gathered[done]
-    meeting.gathered[done] = 0
-    meeting.met[done] += 1
-    meeting.arrived[done] = 0
-    batch.progress += 1
+    _arrive(threads, at, wanted, meeting, arrived)
     if wanted.arrive:
         return
     while not (meeting.met[here] >= target[here]).all():
         yield Waiting(threads, at, f"waits at barrier {wanted.number} of {wanted.threads} threads")
     batch.progress += 1
     for workgroup in here:
-        own = np.flatnonzero(warps[workgroup]) + threads.first_warp
-        clocks.acquire(np.array([workgroup]), own, meeting.released[[workgroup]])
+        clocks.acquire(np.array([workgroup]), warps[workgroup], meeting.released[[workgroup]])
+
+
+def _arrive(threads: Threads, at: Instruction, wanted: Barrier, meeting: Meeting, arrived: Array) -> None:
+    """Count those who come; the barriers that have all of theirs let them go."""
+    meeting.arrived += arrived
+    too_many = meeting.arrived > wanted.threads
+    if too_many.any():
+        text = f"{int(meeting.arrived.max())} threads come to barrier {wanted.number} of {wanted.threads}"
+        threads.batch.log.add("divergent barrier", at, text, int(too_many.sum()))
+    done = (meeting.arrived >= wanted.threads) & (arrived > 0)
+    meeting.released[done] = meeting.gathered[done]
+    meeting.gathered[done] = 0
+    meeting.met[done] += 1
+    meeting.arrived[done] = 0
+    threads.batch.progress += 1
 
 
 def _arrivals(threads: Threads, at: Instruction) -> Array:

@@ -17,21 +17,27 @@ def _by_warp(threads: Threads, value: Array) -> Array:
     return value.reshape(-1, min(threads.batch.lanes, threads.each))
 
 
+def _of_one_workgroup(
+    threads: Threads, address: Array, mask: Array | None
+) -> tuple[Array, Array | None, int]:
+    """The accesses of one workgroup where all do the same, as most often, and how many do."""
+    split = [
+        each.reshape(len(each), threads.workgroups, threads.each)
+        for each in (address, mask)
+        if each is not None
+    ]
+    if threads.workgroups == 1 or not all((each == each[:, :1]).all() for each in split):
+        return address, mask, 1
+    return split[0][:, 0], None if mask is None else split[1][:, 0], threads.workgroups
+
+
 def wavefronts(threads: Threads, at: Instruction, address: Array, bytes: int, mask: Array | None) -> None:
     """Count the wavefronts of accesses to workgroup memory and the phases they need at least.
 
     Lanes take turns so that a phase moves one row of all banks: with 16 bytes eight lanes at a time.
     Words of a bank that differ follow one another.
     """
-    times = 1
-    if threads.workgroups > 1:
-        # Most often all workgroups do the same.
-        places = [each for each in (address, mask) if each is not None]
-        split = [each.reshape(len(each), threads.workgroups, threads.each) for each in places]
-        if all((each == each[:, :1]).all() for each in split):
-            address, *masks = (each[:, 0] for each in split)
-            mask = masks[0] if masks else None
-            times = threads.workgroups
+    address, mask, times = _of_one_workgroup(threads, address, mask)
     row = threads.batch.kernel.target.facts.banks * _BANK
     unit = max(bytes, _BANK)
     banks = row // unit
