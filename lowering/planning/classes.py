@@ -114,9 +114,12 @@ def find_classes(program: TileProgram, free: frozenset[Node], uses: Uses) -> dic
                 tie(param, init)
                 tie(param, result)
         elif node.op == "result":
-            for region in node.args[0].regions:
-                assert isinstance(node.attr, int)
-                tie(node, region.results[node.attr])
+            (owner,), number = node.args, node.attr
+            assert isinstance(number, int)
+            for region in owner.regions:
+                tie(node, region.results[number])
+                if owner.op == "loop":
+                    tie(node, region.params[1 + number])
     classes: dict[Node, Class] = {}
     made: dict[Node, Class] = {}
     for node in tiles:

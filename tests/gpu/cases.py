@@ -1,0 +1,94 @@
+"""Kernels with tensors to run them on, and how far two devices' results may be apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from ml_dtypes import bfloat16, float8_e4m3fn
+
+HALF_ULP = 2.0**-24
+TYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": bfloat16, "fp8": float8_e4m3fn}
+TYPES |= {name: np.dtype(name) for name in ("i1", "u1", "i2", "i4", "i8")}
+# Relative: what rounding to a type may move a value by, and the next value may be away.
+ROUNDINGS = {np.dtype(bfloat16): 2.0**-7, np.dtype(np.float16): 2.0**-10, np.dtype(float8_e4m3fn): 2.0**-3}
+
+Arrays = Sequence[np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A kernel, its tensors made anew at each call, and its constants.
+
+    ``bound`` tells from the tensors and a result how far another device's may be away, before both are
+    rounded to the storage type; without it results have equal bits.
+    """
+
+    name: str
+    kernel: Any
+    tensors: Callable[[], list[Any]]
+    constants: Mapping[str, object] = field(default_factory=dict)
+    bound: Callable[[Arrays, np.ndarray], Any] | None = None
+    grid: Any = None
+
+    @property
+    def launch(self) -> Any:
+        return self.kernel if self.grid is None else self.kernel[self.grid]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def numbers(*shape: int, kind: str = "f32", seed: int = 0, order: str = "C") -> np.ndarray:
+    """Random elements: floats around 1, integers over the type's range or below 1000."""
+    rng = np.random.default_rng([seed, *shape])
+    dtype = np.dtype(TYPES[kind])
+    if dtype.kind in "iu":
+        low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.itemsize == 1 else (-1000, 1000)
+        values = rng.integers(low, high, shape, endpoint=True).astype(dtype)
+    else:
+        values = rng.standard_normal(shape).astype(np.float32).astype(dtype)
+    return laid_out(values, order)
+
+
+def laid_out(values: np.ndarray, order: str) -> np.ndarray:
+    """The same elements in memory by rows ``C``, by columns ``F``, as a window ``inside`` a larger array,
+    at every second place of it (``steps``), or backwards (``back``)."""
+    if order == "C":
+        return np.ascontiguousarray(values)
+    if order == "F":
+        return np.ascontiguousarray(values.swapaxes(-1, -2)).swapaxes(-1, -2)
+    step = {"inside": slice(1, -2), "steps": slice(1, None, 2), "back": slice(None, None, -1)}[order]
+    grown = {"inside": 3, "steps": 0, "back": 0}[order]
+    times = 2 if order == "steps" else 1
+    whole = np.zeros([size * times + grown for size in values.shape], values.dtype)
+    view = whole[(step,) * values.ndim]
+    view[...] = values
+    return view
+
+
+def room(*shape: int, kind: str = "f32", order: str = "C") -> np.ndarray:
+    """A tensor to write to."""
+    return laid_out(np.zeros(shape, TYPES[kind]), order)
+
+
+def wide(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64)
+
+
+def of_product(arrays: Arrays, result: np.ndarray) -> np.ndarray:
+    """Two products of the first two tensors, each within the language's bound."""
+    a, b = (np.abs(wide(each)) for each in arrays[:2])
+    return 2 * a.shape[-1] * HALF_ULP * (a @ b)
+
+
+def of_sum(count: int, times: float = 1) -> Callable[[Arrays, np.ndarray], np.ndarray]:
+    """What a positive sum of ``count`` divides may be apart, relative to itself."""
+    return lambda arrays, result: times * 2 * (count / 64 + 8) * HALF_ULP * np.abs(wide(result))
+
+
+def within(amount: float) -> Callable[[Arrays, np.ndarray], float]:
+    """Everything within one amount."""
+    return lambda arrays, result: amount
