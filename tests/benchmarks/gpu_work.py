@@ -1,0 +1,251 @@
+"""The rows of the GPU table: what is done, checked before it is timed, with everyone's best sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import gpu_kernels as ours
+import torch
+from gpu_timing import Call, Case, error_of, fastest
+
+try:
+    import gpu_peers as peers
+except ImportError:
+    peers = None
+
+Truth = Callable[[], torch.Tensor]
+# Rounding to BF16 alone moves a value by up to 2^-8 of it.
+BF16_ERROR, F32_ERROR, PEER_ERROR = 2.0**-8 + 2.0**-12, 2.0**-21, 2.0**-6
+DEVICE = "cuda"
+
+
+def random(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    """Fresh normally distributed numbers."""
+    return torch.randn(shape, device=DEVICE, dtype=torch.float32).to(dtype)
+
+
+def chosen(kernel, *tensors, options: list[dict], **constants) -> tuple[str, Call]:
+    """The fastest of our sizes, and which it is."""
+
+    def with_sizes(sizes: dict) -> tuple[str, Call]:
+        name = " ".join(f"{name}={value}" for name, value in sizes.items())
+        return name, lambda: kernel(*tensors, **sizes, **constants)
+
+    return fastest(map(with_sizes, options))
+
+
+def others(**made: Callable[[], Call]) -> dict[str, Call]:
+    """The peers that there are; one whose library does not work here is named and left out."""
+    found = {}
+    for name, make in made.items():
+        try:
+            found[name.replace("_", " ")] = make()
+        except Exception as error:
+            print(f"(no {name}: {str(error).splitlines()[0][:120]})", flush=True)
+    return found
+
+
+def triton(options: Callable[[], dict[str, Call]], out: torch.Tensor, truth: Truth) -> Callable[[], Call]:
+    """The fastest of Triton's, which must be right too."""
+
+    def make() -> Call:
+        _, call = fastest(options().items())
+        error = error_of(call, out, truth)
+        if not error <= PEER_ERROR:
+            raise RuntimeError(f"off by {error:.3g}")
+        return call
+
+    return make
+
+
+def copy_rows(quick: bool) -> Iterator[Case]:
+    x = random(1 << 28, dtype=torch.float32)
+    y = torch.empty_like(x)
+    choice, call = chosen(ours.copy, x, y, options=[{"BLOCK": 1024}, {"BLOCK": 2048}])
+    made = others(torch=lambda: lambda: y.copy_(x), Triton=triton(lambda: peers.copies(x, y), y, x.double))
+    error = error_of(call, y, x.double)
+    yield Case("copy f32 2^28", 8.0 * x.numel(), "TB/s", call, made, (error, 1e-12), choice)
+
+
+def add_rows(quick: bool) -> Iterator[Case]:
+    x, w = (random(1 << 28, dtype=torch.float32) for _ in range(2))
+    y = torch.empty_like(x)
+
+    def truth() -> torch.Tensor:
+        return x.double() + w
+
+    choice, call = chosen(ours.add, x, w, y, options=[{"BLOCK": 1024}, {"BLOCK": 2048}])
+    longer = random(3 << 27, dtype=torch.float32)  # a copy of it moves as many bytes as the addition
+    copied = torch.empty_like(longer)
+    made = others(
+        copy=lambda: lambda: copied.copy_(longer),
+        torch=lambda: lambda: torch.add(x, w, out=y),
+        Triton=triton(lambda: peers.additions(x, w, y), y, truth),
+    )
+    error = error_of(call, y, truth)
+    yield Case("add f32 2^28", 12.0 * x.numel(), "TB/s", call, made, (error, F32_ERROR), choice)
+
+
+def gelu_rows(quick: bool) -> Iterator[Case]:
+    x, w, b = random(16384, 8192), random(8192), random(8192)
+    y = torch.empty_like(x)
+
+    def plain(x, w, b):
+        return torch.nn.functional.gelu(x * w + b, approximate="tanh")
+
+    def truth():
+        u = x.double() * w + b
+        return 0.5 * u * (1 + torch.tanh(math.sqrt(2 / math.pi) * (u + 0.044715 * u**3)))
+
+    made = others(
+        copy=lambda: lambda: y.copy_(x),
+        torch=lambda: lambda: plain(x, w, b),
+        Triton=triton(lambda: peers.gelus(x, w, b, y), y, truth),
+    )
+    if not quick:
+        made |= others(compiled=lambda: peers.compiled(plain, x, w, b))
+    sizes = [{"BM": 1, "BN": 2048}, {"BM": 2, "BN": 1024}, {"BM": 4, "BN": 1024}]
+    for approx in (False, True):
+        choice, call = chosen(ours.gelu, x, w, b, y, options=sizes, APPROX=approx)
+        error = error_of(call, y, truth)
+        name = f"gelu(x*w+b) bf16 16384 x 8192{', approx' if approx else ''}"
+        yield Case(name, 4.0 * x.numel(), "TB/s", call, made, (error, BF16_ERROR), choice)
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Work on rows: our kernel, PyTorch's function, the right result and how many vectors it takes."""
+
+    name: str
+    kernel: object
+    plain: Callable[..., torch.Tensor]
+    truth: Callable[..., torch.Tensor]
+    vectors: int = 0
+
+    def cases(self, n: int, with_compiler: bool) -> Iterator[Case]:
+        """Rows of one length, 2^27 elements in all, exact and approximate."""
+        x, more = random((1 << 27) // n, n), tuple(random(n) for _ in range(self.vectors))
+        y = torch.empty_like(x)
+
+        def truth() -> torch.Tensor:
+            return self.truth(x.double(), *(each.double() for each in more))
+
+        def options() -> dict[str, Call]:
+            return peers.by_rows(getattr(peers, f"{self.name}_kernel"), x, *more, y)
+
+        made = others(
+            copy=lambda: lambda: y.copy_(x),
+            torch=lambda: lambda: self.plain(x, *more),
+            Triton=triton(options, y, truth),
+        )
+        if with_compiler:
+            made |= others(compiled=lambda: peers.compiled(self.plain, x, *more))
+        sizes = [{"ROWS": rows} for rows in (1, 2, 4) if rows == 1 or rows * n <= 4096]
+        for approx in (False, True):
+            choice, call = chosen(self.kernel, x, *more, y, options=sizes, COLUMNS=n, APPROX=approx)
+            error = error_of(call, y, truth)
+            shown = f"{self.name} bf16 {x.shape[0]} x {n}{', approx' if approx else ''}"
+            yield Case(shown, 4.0 * x.numel(), "TB/s", call, made, (error, BF16_ERROR), choice)
+
+    def __call__(self, quick: bool) -> Iterator[Case]:
+        for n in (1024, 8192) if quick else (512, 1024, 2048, 4096, 8192, 16384, 32768):
+            yield from self.cases(n, n == 8192 and not quick)
+
+
+def normalised(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, 1)
+
+
+def layer_norm(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.layer_norm(x, x.shape[1:], w, b)
+
+
+def rms_norm(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.rms_norm(x, x.shape[1:], w, 1e-5)
+
+
+def rms_truth(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return x * (x.square().mean(1, keepdim=True) + 1e-5).rsqrt() * w
+
+
+def transpose_rows(quick: bool) -> Iterator[Case]:
+    x = random(16384, 16384)
+    y = torch.empty_like(x)
+    options = [{"BM": m, "BN": n} for m, n in ((64, 64), (32, 64), (64, 128), (128, 128))]
+    choice, call = chosen(ours.transpose, x, y, options=options)
+    made = others(
+        copy=lambda: lambda: y.copy_(x),
+        torch=lambda: lambda: y.copy_(x.T),
+        Triton=triton(lambda: peers.transposes(x, y), y, lambda: x.T.double()),
+    )
+    error = error_of(call, y, lambda: x.T.double())
+    yield Case("transpose bf16 16384 x 16384", 4.0 * x.numel(), "TB/s", call, made, (error, 1e-12), choice)
+
+
+def blocks(*sizes: tuple[int, int, int, int, int]) -> list[dict]:
+    names = ("BM", "BN", "BK", "warps", "stages")
+    return [dict(zip(names, each, strict=True)) for each in sizes]
+
+
+F32_SIZES = blocks((128, 128, 16, 8, 3), (128, 128, 32, 8, 3), (128, 256, 16, 8, 3))
+BF16_SIZES = blocks(
+    (64, 64, 64, 4, 4), (128, 64, 64, 4, 4), (128, 128, 32, 4, 4), (128, 128, 64, 4, 3), (128, 256, 64, 8, 3)
+)
+
+
+def matmul_f32_rows(quick: bool) -> Iterator[Case]:
+    n = 4096 if quick else 8192
+    torch.backends.cuda.matmul.allow_tf32 = False
+    a, b = (random(n, n, dtype=torch.float32) for _ in range(2))
+    c = torch.empty_like(a)
+    choice, call = chosen(ours.matmul, a, b, c, options=F32_SIZES)
+
+    def truth() -> torch.Tensor:
+        return a.double() @ b.double()
+
+    made = others(
+        cuBLAS=lambda: lambda: torch.mm(a, b, out=c),
+        Triton=triton(lambda: peers.products(a, b, c, peers.F32_BLOCKS, "ieee"), c, truth),
+    )
+    # Any order of additions stays within K roundings of the sum of sizes, and near their square root.
+    allowed = 8 * math.sqrt(n) * 2.0**-24
+    error = error_of(call, c, truth)
+    yield Case(f"matmul f32 {n}, exact", 2.0 * n**3, "TFLOP/s", call, made, (error, allowed), choice)
+
+
+def matmul_bf16(n: int) -> Case:
+    a, b = random(n, n), random(n, n)
+    c = torch.empty_like(a)
+
+    def truth() -> torch.Tensor:
+        return a.double() @ b.double()
+
+    sizes = [each for each in BF16_SIZES if n * n >= each["BM"] * each["BN"] * 64]
+    choice, call = chosen(ours.matmul, a, b, c, options=sizes)
+    made = others(
+        cuBLAS=lambda: lambda: torch.mm(a, b, out=c),
+        Triton=triton(lambda: peers.products(a, b, c), c, truth),
+    )
+    error = error_of(call, c, truth)
+    graph = n <= 2048
+    name = f"matmul bf16 {n}{', in a graph' if graph else ''}"
+    return Case(name, 2.0 * n**3, "TFLOP/s", call, made, (error, BF16_ERROR), choice, graph)
+
+
+def matmul_bf16_rows(quick: bool) -> Iterator[Case]:
+    yield from map(matmul_bf16, (1024, 4096) if quick else (1024, 2048, 4096, 8192))
+
+
+ROWS: dict[str, Callable[[bool], Iterator[Case]]] = {
+    "copy": copy_rows,
+    "add": add_rows,
+    "gelu": gelu_rows,
+    "softmax": Norm("softmax", ours.softmax, normalised, normalised),
+    "layernorm": Norm("layernorm", ours.layernorm, layer_norm, layer_norm, 2),
+    "rmsnorm": Norm("rmsnorm", ours.rmsnorm, rms_norm, rms_truth, 1),
+    "transpose": transpose_rows,
+    "f32": matmul_f32_rows,
+    "bf16": matmul_bf16_rows,
+}
