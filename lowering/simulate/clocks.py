@@ -82,6 +82,7 @@ class Clocks:
     def advance(self) -> None:
         """Later accesses are not part of what was released."""
         self.now += 1
+        assert self.now < 1 << 24, "threads met 16 million times, which is more than shadows can tell apart"
 
     def meet(self, workgroups: Array, warps: Sequence[int] | Array) -> None:
         """A barrier of these warps."""

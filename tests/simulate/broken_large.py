@@ -2,8 +2,8 @@
 
 import ml_dtypes
 import numpy as np
-from cases import case, zeros
-from kernels import ONE, buffer, random
+from fault_cases import case, zeros
+from small_writers import ONE, buffer, random
 
 from gizml_tile.dtypes import BF16, F32
 from gizml_tile.lowering.atoms import ATOMS

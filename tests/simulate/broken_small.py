@@ -1,8 +1,8 @@
 """Small kernels to break: barriers, tensors, vectors and uniformity."""
 
 import numpy as np
-from cases import case, zeros
-from kernels import ONE, buffer, random
+from fault_cases import case, zeros
+from small_writers import ONE, buffer, random
 
 from gizml_tile.dtypes import F32
 from gizml_tile.lowering.kernel_ir.instructions import WORKGROUP, Access

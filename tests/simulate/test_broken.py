@@ -6,8 +6,8 @@ import broken_large
 import broken_small
 import numpy as np
 import pytest
-from cases import CASES
-from kernels import run
+from fault_cases import CASES
+from small_writers import run
 
 assert broken_small and broken_large  # which register their cases
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernels import buffer, kernel_of, run
+from small_writers import buffer, kernel_of, run
 
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I32, U8, to_numpy
 from gizml_tile.lowering.kernel_ir.instructions import (

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from kernels import buffer, kernel_of, run
+from small_writers import buffer, kernel_of, run
 
 from gizml_tile.dtypes import F32, I32
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, WORKGROUP, Access

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from kernels import buffer, kernel_of, random, run
+from small_writers import buffer, kernel_of, random, run
 
 from gizml_tile.dtypes import BF16, F32, FP8, I8, I32, I64, MASK, U8
 from gizml_tile.lowering.kernel_ir.instructions import (

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernels import buffer, run
+from small_writers import buffer, run
 
 from gizml_tile.dtypes import BF16, F16, F32, I32
 from gizml_tile.lowering.atoms import ATOMS

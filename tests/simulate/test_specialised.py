@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from kernels import run
-from specialised import BUFFERS, SIGNALS, data, product
+from roles_product import BUFFERS, SIGNALS, data, product
+from small_writers import run
 
 OPTIONS = {"grid": (2,), "threads": 256, "signals": SIGNALS}
 

@@ -3,7 +3,7 @@
 import time
 
 import numpy as np
-from kernels import buffer, kernel_of, random
+from small_writers import buffer, kernel_of, random
 
 from gizml_tile.dtypes import BF16, F32
 from gizml_tile.lowering.atoms import ATOMS

@@ -5,7 +5,7 @@ The lines of its parts are what the tests expect findings at; ``without`` and th
 
 import ml_dtypes
 import numpy as np
-from kernels import buffer
+from small_writers import buffer
 
 from gizml_tile.dtypes import BF16, F32
 from gizml_tile.lowering.kernel_ir.instructions import (
