@@ -15,14 +15,15 @@ def blocked(
     lanes: int = 32,
     warps: int = 1,
     across: int = 1,
+    warps_first: int | None = None,
 ) -> Linear:
     """The spread that makes accesses to memory coalesced.
 
     ``order`` names the axis that is contiguous in memory first. A thread has ``vector`` neighbours
-    along it; the lanes go on along it and then along the other axis; the warps go along the slow
-    axis and then along the fast one; the registers take what is left. Where the tile is smaller than
-    the threads, the bits left over are replicas. ``across`` gives a thread as many neighbours along the
-    slow axis too, for a tile that is transposed next.
+    along it; the lanes go on along it and then along the other axis; the warps go along the axis
+    ``warps_first`` (the slow one) and then along the other; the registers take what is left. Where the
+    tile is smaller than the threads, the bits left over are replicas. ``across`` gives a thread as many
+    neighbours along the slow axis too, for a tile that is transposed next.
     """
     for what, number in (("vector", vector), ("lanes", lanes), ("warps", warps), ("across", across)):
         if not is_power_of_two(number):
@@ -48,7 +49,8 @@ def blocked(
     Linear.of(shape)  # a wrong shape is told here
     registers = spread(min(vector, shape[fast]), fast) + spread(min(across, shape[slow]), slow)
     lane = spread(lanes, fast, slow)
-    warp = spread(warps, slow, fast)
+    first = slow if warps_first is None else warps_first
+    warp = spread(warps, first, 1 - first)
     rest = (shape[0] // used[0]) * (shape[1] // used[1])
     registers += spread(rest, fast, slow)
     return Linear.of(shape, register=registers, lane=lane, warp=warp)

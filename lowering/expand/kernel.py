@@ -32,5 +32,6 @@ def expand(plan: Plan) -> Kernel:
         tuple(x.memory.buffers),
         plan.threads,
         body,
+        resident=plan.resident,
     )
     return simplify(kernel)

@@ -43,18 +43,28 @@ def automatic_warps(program: TileProgram, target: Target) -> int:
 
 
 def best_blocked(
-    shape: tuple[int, int], moves: Sequence[Traffic], axis: int, target: Target, warps: int
+    shape: tuple[int, int],
+    moves: Sequence[Traffic],
+    axis: int,
+    target: Target,
+    warps: int,
+    *,
+    shared: int | None = None,
 ) -> TileLayout:
     """The spread for tensors that are contiguous along an axis of the tile.
 
     A thread has as many neighbours as suit all their accesses, as long as that leaves something for
-    every thread.
+    every thread. Warps go along the other axis first, so that a reduction along this one stays in a warp,
+    unless something is ``shared`` by all that lies along an axis: then along the other, so that a thread
+    has several to use it for.
     """
     lanes = target.facts.lanes
     share = max(shape[0] * shape[1] // (lanes * warps), 1)
     vector = min(best_vector(moves), share, shape[axis])
     order = (1, 0) if axis == 1 else (0, 1)
-    return TileLayout(f"blocked {vector} wide", blocked(shape, order, vector, lanes, warps))
+    first = None if shared is None else 1 - shared
+    linear = blocked(shape, order, vector, lanes, warps, warps_first=first)
+    return TileLayout(f"blocked {vector} wide", linear)
 
 
 def plan_access(

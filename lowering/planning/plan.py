@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gizml_tile.dtypes import DType
 from gizml_tile.layout import Linear
@@ -172,12 +172,27 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class Chain:
+    """Elementwise operations on tiles in workgroup memory, from staged reads to puts.
+
+    Each thread makes the registers that ``layout`` gives it slice by slice, ``vector`` at once. ``results``
+    has for each put the memory that its tile is made in, and the read whose block that overwrites, if any.
+    """
+
+    layout: TileLayout
+    vector: int
+    results: Mapping[Node, tuple[SharedTile, Node | None]]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """All decisions about a program for one GPU, with their reasons.
 
+    ``resident`` workgroups are meant to share a multiprocessor, which leaves each thread so many registers.
     ``group`` is how many programs along the grid's second axis run for each along the first in turn; 0 is
     the hardware's own order.
     ``layouts`` has every tile node that has a home in registers; the others are made where they are used.
+    ``chains`` has the tiles that elementwise operations read and make in workgroup memory.
     ``bypassed`` are transposes and exact conversions that products look behind.
     """
 
@@ -185,6 +200,7 @@ class Plan:
     target: Target
     signature: Signature
     warps: int
+    resident: int
     group: int
     layouts: Mapping[Node, TileLayout]
     accesses: Mapping[Node, Access]
@@ -193,6 +209,7 @@ class Plan:
     bypassed: frozenset[Node]
     choices: Mapping[Node, tuple[tuple[str, Choice], ...]]
     reasons: Mapping[Node, str]
+    chains: Mapping[Node, Chain] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:
@@ -201,6 +218,8 @@ class Plan:
 
     def layout_name(self, node: Node) -> str:
         """A tile's layout in a word or two: where it lives, or that it is made where it is used."""
+        if node in self.chains:
+            return self.chains[node].layout.name
         if node in self.stages and node not in self.layouts:
             return f"workgroup memory, {self.stages[node].tile.name}"
         if node.shape == (1, 1):

@@ -17,10 +17,12 @@ from gizml_tile.lowering.planning.classes import (
     find_free,
     find_uses,
 )
+from gizml_tile.lowering.planning.in_memory import plan_in_memory
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
 from gizml_tile.lowering.planning.plan import (
     Access,
     AccessFacts,
+    Chain,
     Choice,
     Dot,
     Plan,
@@ -29,6 +31,7 @@ from gizml_tile.lowering.planning.plan import (
     TileLayout,
 )
 from gizml_tile.lowering.planning.registers import check_registers
+from gizml_tile.lowering.planning.residency import residents
 from gizml_tile.lowering.planning.stages import fast_axis, plan_stages
 from gizml_tile.lowering.planning.vectors import Traffic, traffic
 from gizml_tile.nodes import Node, TileProgram, View
@@ -53,6 +56,7 @@ class Planning:
     stages: dict[Node, Stage] = field(default_factory=dict)
     choices: dict[Node, list[tuple[str, Choice]]] = field(default_factory=dict)
     reasons: dict[Node, str] = field(default_factory=dict)
+    chains: dict[Node, Chain] = field(default_factory=dict)
     fragments: set[Class] = field(default_factory=set)
 
     def chose(self, node: Node, what: str, choice: Choice) -> None:
@@ -86,6 +90,7 @@ def plan(
     _plan_dots(state)
     _lay_out(state)
     plan_stages(state)
+    plan_in_memory(state)
     _plan_accesses(state)
     bypassed = frozenset(node for node in state.classes if _is_bypassed(state, node))
     homes = _homes(state, bypassed)
@@ -95,6 +100,7 @@ def plan(
         target,
         signature,
         state.warps,
+        residents(target, state.warps, homes, state.dots),
         _group(state),
         homes,
         state.accesses,
@@ -103,6 +109,7 @@ def plan(
         bypassed,
         {node: tuple(table) for node, table in state.choices.items()},
         state.reasons,
+        state.chains,
     )
 
 
@@ -116,7 +123,7 @@ def _homes(state: Planning, bypassed: frozenset[Node]) -> dict[Node, TileLayout]
     return {
         node: state.layouts[each]
         for node, each in state.classes.items()
-        if node not in bypassed and (node not in state.stages or each in state.fragments)
+        if each in state.layouts and node not in bypassed and (node not in state.stages or each in state.fragments)
     }
 
 
@@ -267,7 +274,22 @@ def _of_memory(state: Planning, each: Class) -> TileLayout:
             if axis is not None:
                 votes[axis] += move.bytes * (1 + state.uses.depth[view])
     axis = 0 if votes[0] > votes[1] else 1
-    return accesses.best_blocked(each.shape, moves[axis], axis, state.target, state.warps)
+    shared = _shared_along(state, each)
+    return accesses.best_blocked(each.shape, moves[axis], axis, state.target, state.warps, shared=shared)
+
+
+def _shared_along(state: Planning, each: Class) -> int | None:
+    """The axis that something read broadcasts along, where no reduction wants the warps otherwise."""
+    slices = [
+        (other, axis)
+        for other in dict.fromkeys(state.classes.values())
+        for related, axis in other.relations
+        if related is each
+    ]
+    if any(node.op in ("sum", "max", "min") for other, _ in slices for node in other.nodes):
+        return None
+    axes = {axis for other, axis in slices if any(node.op == "read" for node in other.nodes)}
+    return axes.pop() if len(axes) == 1 else None
 
 
 def _plan_accesses(state: Planning) -> None:

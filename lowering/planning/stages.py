@@ -18,6 +18,8 @@ from gizml_tile.lowering.planning.plan import (
     Stage,
     TileLayout,
 )
+from gizml_tile.lowering.planning.residency import workgroup_share
+from gizml_tile.lowering.planning.scratch import scratch_bytes
 from gizml_tile.lowering.planning.shared import shared_tile
 from gizml_tile.lowering.planning.variants import choose
 from gizml_tile.nodes import Node, View
@@ -49,12 +51,11 @@ def plan_stages(state: Planning) -> None:
     by_loop: dict[Node | None, list[Node]] = {}
     for node in chosen:
         by_loop.setdefault(_pipelined_in(state, node), []).append(node)
-    limit = state.target.facts.workgroup_memory
     fixed = sum(_bytes(node) for node in by_loop.get(None, ()))
     for loop, nodes in by_loop.items():
         slots = 1
         if loop is not None:
-            slots = _slots(state, nodes, limit - fixed)
+            slots = _slots(state, nodes, fixed + scratch_bytes(state, loop))
         # One loop has one ring: where some block must go through registers, all do, in two slots.
         copies = [_copy(state, node) for node in nodes]
         if loop is not None and not all(copy.asynchronous for copy in copies):
@@ -64,6 +65,11 @@ def plan_stages(state: Planning) -> None:
             ]
         for node, copy in zip(nodes, copies, strict=True):
             _stage(state, node, loop if slots > 1 else None, slots, copy)
+
+
+def stage_in_place(state: Planning, node: Node) -> None:
+    """Copy a read's block to workgroup memory where the read stands, for others than products."""
+    _stage(state, node, None, 1, _copy(state, node))
 
 
 def _chosen(state: Planning) -> list[Node]:
@@ -93,18 +99,19 @@ def _bytes(node: Node) -> int:
     return node.shape[0] * node.shape[1] * node.dtype.bytes
 
 
-def _slots(state: Planning, nodes: list[Node], room: int) -> int:
+def _slots(state: Planning, nodes: list[Node], fixed: int) -> int:
+    """The turns whose blocks a loop has in workgroup memory beside the ``fixed`` bytes of others."""
     turn = sum(_bytes(node) for node in nodes)
-    wanted = state.program.stages or _MOST_SLOTS
-    fitting = room // turn
-    if state.program.stages and fitting < wanted:
-        place = nodes[0].place
+    room = state.target.facts.workgroup_memory - fixed
+    wanted = state.program.stages
+    if wanted and wanted * turn > room:
         raise TileError(
             f"{wanted} stages of {turn} bytes need {wanted * turn} bytes of workgroup memory and there are "
-            f"{room}; at most {fitting} stages fit these blocks",
-            place,
+            f"{room}; at most {room // turn} stages fit these blocks",
+            nodes[0].place,
         )
-    return max(1, min(wanted, fitting))
+    shared = (workgroup_share(state.target, state.warps) - fixed) // turn
+    return wanted or max(1, min(_MOST_SLOTS, shared if shared > 1 else room // turn))
 
 
 def _stage(state: Planning, node: Node, loop: Node | None, slots: int, copy: _Copy) -> None:

@@ -39,6 +39,7 @@ def expansion(program, warps=1, arch="sm_90a", signature=None, layouts=(), acces
         Target("cuda", arch),
         signature,
         warps,
+        1,
         0,
         dict(layouts),
         dict(accesses),
