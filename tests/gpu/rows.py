@@ -126,7 +126,7 @@ def forgotten(p, x, y, z, *, N=16):
     if X.blocks(1) > 1:
         top, unused = top * 2, p.zeros([N, 1])
     else:
-        top, unused = top - rows.min(1), p.full([N, 1], 1.0)
+        top, unused = top - rows.min(1), p.full([N, 1], 1.0)  # noqa: F841
     for _ in range(X.blocks(1)):
         rows, _unused = rows + top, rows.max(1)
     p.write(y, [N, N])[0, 0] = rows

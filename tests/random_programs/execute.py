@@ -23,7 +23,7 @@ from gizml_tile.program import trace
 
 Execute = Callable[[Program, dict[str, np.ndarray]], None]
 # What a GPU says of a program whose blocks are too large for it.
-_NO_ROOM = "bytes of workgroup memory and a workgroup has"
+_NO_ROOM = ("bytes of workgroup memory and a workgroup has", "threads and a thread has")
 UNARY = frozenset("exp exp2 log tanh sigmoid gelu gelu_erf".split())
 
 
@@ -300,7 +300,7 @@ def check(program: Program, execute: Execute = on_device) -> Outcome:
     try:
         execute(program, {name: view for name, (_, view) in arrays.items()})
     except Exception as error:
-        if isinstance(execute, OnSimulator) and _NO_ROOM in str(error):
+        if isinstance(execute, OnSimulator) and any(text in str(error) for text in _NO_ROOM):
             return Outcome(None, "refused")
         return Outcome(f"{type(error).__name__}: {error}", type(error).__name__)
     outcome = compare(program, arrays, memory, before, untouched)
