@@ -94,7 +94,7 @@ class RowPlace:
             self.shared, self.row, self.local, column, self.width, self, masks=None if inside else {}
         )
 
-    def inside(self, columns: int, step: int, more: Iterable[Line]) -> Value:
+    def inside(self, columns: Value, step: int, more: Iterable[Line]) -> Value:
         """How many columns, a multiple of ``step``, lie inside all tensors that the row touches."""
         function = self.shared.scope.function
         count: Value = columns

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gizml_tile.dtypes import BF16, FP8
 from gizml_tile.lowering import rounding
@@ -21,6 +22,8 @@ from gizml_tile.nodes import Node
 
 # Vectors of a row that are written without a loop.
 UNROLLED_VECTORS = 16
+# Vectors of a row of a left operand in one turn.
+LEFT_VECTORS = 4
 # Rows of a right operand that are on their way from memory while one is packed.
 ROWS_AHEAD = 16
 # Longer rows the hardware itself sees coming.
@@ -78,19 +81,25 @@ class Packer:
         function = self.scope.function
         shape = self.packing.shape
         width = min(self.scope.unit.lanes, shape.kc)
+        vectors = min(LEFT_VECTORS, shape.kc // width)
 
         def in_rows(row: Value, _: list[str]) -> Sequence[str]:
             place = RowPlace(self.shared, row, row, width)
             place.prepare((self.node,))
             line = function.offset(target, function.mul(row, self.packing.row_stride * self.element_bytes))
 
-            def in_depth(k: Value, _: list[str]) -> Sequence[str]:
-                column = function.add(base, k)
-                value = self._lanes(place.at(column).value(self.node), column, width)
-                self._write(self._encode(value, width), width, line, k)
+            def in_depth(k: Value, _: list[str], *, vectors: int, inside: bool) -> Sequence[str]:
+                for step in range(0, vectors * width, width):
+                    here = function.add(k, step)
+                    column = function.add(base, here)
+                    value = place.at(column, inside=inside).value(self.node)
+                    self._write(self._encode(self._lanes(value, column, width), width), width, line, here)
                 return ()
 
-            function.loop(0, depth, width, in_depth, runs=True)
+            edge = place.inside(function.add(base, depth), vectors * width, ())
+            edge = function.maximum(function.sub(edge, base), 0)
+            function.loop(0, edge, vectors * width, partial(in_depth, vectors=vectors, inside=True))
+            function.loop(edge, depth, width, partial(in_depth, vectors=1, inside=False))
             return ()
 
         function.loop(0, shape.rows, 1, in_rows)
@@ -131,28 +140,39 @@ class Packer:
             self._fetch_ahead(place)
         line = function.offset(target, function.mul(function.divide(k, layout.pair), layout.row_bytes))
 
-        def write(panel: Value, inner: int) -> None:
+        def write(panel: Value, inner: int, inside: bool) -> None:
             column = function.add(function.mul(panel, layout.width), inner)
             values = ["zeroinitializer"] * layout.pair
             if inner < columns:
                 values = [
-                    self._inside(place.at(column).value(self.node), row, width) for place, row in places
+                    self._inside(place.at(column, inside=inside).value(self.node), row, width)
+                    for place, row in places
                 ]
             value, kind = (values[0], self.kind) if layout.pair == 1 else (self._paired(values, width), "i32")
             start = function.offset(line, function.mul(panel, layout.panel_bytes))
             address = function.offset(start, inner * layout.pair * layout.element_bytes)
             function.store(vector(kind, width), value, address, 4)
 
-        def in_panels(panel: Value, _: list[str]) -> Sequence[str]:
+        def in_panels(panel: Value, _: list[str], *, inside: bool) -> Sequence[str]:
             for inner in range(0, layout.width, width):
-                write(panel, inner)
+                write(panel, inner, inside)
             return ()
 
-        if layout.columns // width <= UNROLLED_VECTORS:
-            for panel in range(layout.panels):
-                in_panels(panel, [])
-        else:
-            function.loop(0, layout.panels, 1, in_panels)
+        def free() -> Sequence[str]:
+            if layout.columns // width <= UNROLLED_VECTORS:
+                for panel in range(layout.panels):
+                    in_panels(panel, [], inside=True)
+            else:
+                function.loop(0, layout.panels, 1, partial(in_panels, inside=True))
+            return ()
+
+        def masked() -> Sequence[str]:
+            function.loop(0, layout.panels, 1, partial(in_panels, inside=False))
+            return ()
+
+        edges = [place.inside(columns, columns, ()) for place, _ in places if place.lines]
+        whole = function.all_of([function.compare("eq", edge, columns) for edge in edges])
+        function.when(whole, free, masked)
         return ()
 
     def _fetch_ahead(self, place: RowPlace) -> None:
