@@ -341,6 +341,26 @@ def test_what_is_stored_with_a_product(type_):
         agree([-(-m // bm), -(-n // bn)], body, bound=1e-3)
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_every_fp8_code_in_a_product(side):
+    """Codes times the identity, with edges inside a vector; a NaN takes its row or column with it."""
+    codes = np.arange(256, dtype=np.uint8).reshape(4, 64)
+    codes = np.concatenate([codes, codes[:, ::-1], codes[:, :19]], axis=1).view(TYPES["fp8"])
+    unit = np.eye(147, dtype=np.float32).astype(TYPES["bf16"])
+    a, b = (codes, unit) if side == "left" else (np.eye(4, dtype=np.float32).astype(TYPES["bf16"]), codes)
+    for bm, bk, bn in ((16, 64, 32), (16, 32, 128)):
+        c = np.empty((4, 147), np.float32)
+
+        def body(p, c=c, bm=bm, bk=bk, bn=bn):
+            j = p.id(0)
+            A, B = p.read(a, [bm, bk]), p.read(b, [bk, bn])
+            s = p.fold(0, A.blocks(1), p.zeros([bm, bn]), lambda k, t: t + A.at([0, k]).dot(B.at([k, j])))
+            p.write(c, [bm, bn]).put(s, [0, j])
+
+        agree([-(-147 // bn)], body)
+        assert np.isnan(c).any() and np.isfinite(c).any()
+
+
 def test_the_result_takes_the_left_operands_place():
     """a = a @ b, each program with rows of its own; and a view that overlaps what is written."""
     rng = np.random.default_rng(6)

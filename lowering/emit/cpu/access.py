@@ -123,6 +123,14 @@ class Line:
         )
         return arithmetic.decode(dtype, raw)
 
+    def codes(self, width: int, place: Value, masks: Masks) -> str:
+        """Neighbouring bytes of a row whose elements are bytes, zero outside."""
+        of = vector("i8", width)
+        if masks is None:
+            return self._function.load(of, self._function.offset(self.pointer, place), 1)
+        mask = f"{vector('i1', width)} {self._mask(place, masks)}"
+        return self._masked("load", of, "i8", place, [mask, f"{of} zeroinitializer"])
+
     def _load_inside(self, arithmetic: Arithmetic, place: Value) -> str:
         function, dtype = self._function, self.block.dtype
         storage = arithmetic.storage_type(dtype)

@@ -12,16 +12,20 @@ from functools import partial
 
 from gizml_tile.dtypes import BF16, FP8
 from gizml_tile.lowering import rounding
+from gizml_tile.lowering.emit.cpu import storage
 from gizml_tile.lowering.emit.cpu.access import broadcast, numbers
-from gizml_tile.lowering.emit.cpu.builder import Function, Value, vector
+from gizml_tile.lowering.emit.cpu.builder import Function, Value, splat, vector
 from gizml_tile.lowering.emit.cpu.dot import CACHE_LINE_BYTES, depth_step
-from gizml_tile.lowering.emit.cpu.evaluate import Pass, RowPlace
+from gizml_tile.lowering.emit.cpu.evaluate import Pass, Place, RowPlace
 from gizml_tile.lowering.emit.cpu.packing import Packing
 from gizml_tile.lowering.emit.cpu.scope import Scope, register_dtype
-from gizml_tile.nodes import Node
+from gizml_tile.lowering.emit.cpu.vectors import Vectors
+from gizml_tile.nodes import Node, View
 
 # Vectors of a row that are written without a loop.
 UNROLLED_VECTORS = 16
+# FP8 codes that one look-up decodes.
+CODES = 32
 # Vectors of a row of a left operand in one turn.
 LEFT_VECTORS = 4
 # Rows of a right operand that are on their way from memory while one is packed.
@@ -80,7 +84,7 @@ class Packer:
     def _left(self, target: str, base: Value, depth: Value) -> None:
         function = self.scope.function
         shape = self.packing.shape
-        width = min(self.scope.unit.lanes, shape.kc)
+        width = min(CODES if self.by_table else self.scope.unit.lanes, shape.kc)
         vectors = min(LEFT_VECTORS, shape.kc // width)
 
         def in_rows(row: Value, _: list[str]) -> Sequence[str]:
@@ -92,8 +96,12 @@ class Packer:
                 for step in range(0, vectors * width, width):
                     here = function.add(k, step)
                     column = function.add(base, here)
-                    value = place.at(column, inside=inside).value(self.node)
-                    self._write(self._encode(self._lanes(value, column, width), width), width, line, here)
+                    at = place.at(column, inside=inside)
+                    if self.by_table:
+                        value = self._looked_up([self._codes(at)], "i16")
+                    else:
+                        value = self._encode(self._lanes(at.value(self.node), column, width), width)
+                    self._write(value, width, line, here)
                 return ()
 
             edge = place.inside(function.add(base, depth), vectors * width, ())
@@ -143,12 +151,19 @@ class Packer:
         def write(panel: Value, inner: int, inside: bool) -> None:
             column = function.add(function.mul(panel, layout.width), inner)
             values = ["zeroinitializer"] * layout.pair
-            if inner < columns:
+            if inner < columns and self.by_table:
+                values = [self._codes(place.at(column, inside=inside)) for place, _ in places]
+            elif inner < columns:
                 values = [
                     self._inside(place.at(column, inside=inside).value(self.node), row, width)
                     for place, row in places
                 ]
-            value, kind = (values[0], self.kind) if layout.pair == 1 else (self._paired(values, width), "i32")
+            if self.by_table:
+                value, kind = self._looked_up(values, "i32"), "i32"
+            elif layout.pair == 2:
+                value, kind = self._paired(values, width), "i32"
+            else:
+                value, kind = values[0], self.kind
             start = function.offset(line, function.mul(panel, layout.panel_bytes))
             address = function.offset(start, inner * layout.pair * layout.element_bytes)
             function.store(vector(kind, width), value, address, 4)
@@ -288,6 +303,38 @@ class Packer:
         if self.node.op in ("read", "to") and self.node.dtype in (BF16, FP8):  # which needs no rounding
             return vectors.shift_right_logical(vectors.as_bits(value), 16)
         return rounding.bfloat16_bits(vectors, value)
+
+    @property
+    def by_table(self) -> bool:
+        """Whether BF16 is looked up for FP8: for whole vectors of neighbouring bytes, with zeros around."""
+        scope, view = self.scope, self.node.attr
+        if self.node.op != "read" or self.node.dtype is not FP8 or self.packing.shape.element != "bf16":
+            return False
+        assert isinstance(view, View)
+        left = self.packing.side == "left"
+        whole = (
+            self.packing.shape.kc >= CODES if left else min(self.packing.panels.width, view.shape[1]) >= 16
+        )
+        plain = scope.tensors[view.tensor].strides[-1] == 1 and view.pad == 0
+        return scope.unit.avx512 and whole and plain and not self.ragged and not self.packing.turned
+
+    def _codes(self, place: Place) -> str:
+        return place.parent.lines[self.node].codes(place.width, place.column, place.masks)
+
+    def _looked_up(self, codes: Sequence[str], lanes: str) -> str:
+        """BF16 of FP8 codes: of 32, or of two times 16 side by side."""
+        function = self.scope.function
+        wide = Vectors(function, CODES)
+        count = CODES // len(codes)
+        kind = vector(lanes, count)
+        total = function.emit(f"zext {vector('i8', count)} {codes[0]} to {kind}")
+        if len(codes) == 2:
+            second = function.emit(f"zext {vector('i8', count)} {codes[1]} to {kind}")
+            second = function.emit(f"shl {kind} {second}, {splat(lanes, '16', count)}")
+            total = function.emit(f"or {kind} {total}, {second}")
+            total = function.emit(f"bitcast {kind} {total} to {vector('i16', CODES)}")
+        bits = storage.float8_as_bfloat16(wide, total)
+        return bits if len(codes) == 1 else function.emit(f"bitcast {vector('i16', CODES)} {bits} to {kind}")
 
     def _paired(self, values: Sequence[str], width: int) -> str:
         """Two steps of k as BF16 side by side."""

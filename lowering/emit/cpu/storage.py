@@ -5,6 +5,8 @@ A narrow integer stands in 32 bits with its own value: I8 and I16 with copies of
 
 from __future__ import annotations
 
+import struct
+
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, I64, MASK, U8, DType, integer_range
 from gizml_tile.lowering import rounding
 from gizml_tile.lowering.emit.cpu.vectors import Vectors
@@ -156,3 +158,31 @@ def _float8_through_half(vectors: Vectors, raw: str) -> str:
     size = vectors.operation("and", "i8", raw, vectors.integer("i8", 0x7F))
     is_nan = vectors.operation("icmp eq", "i8", size, vectors.integer("i8", 0x7F))
     return vectors.select(is_nan, vectors.constant(float("nan")), value)
+
+
+def float8_as_bfloat16(vectors: Vectors, codes: str) -> str:
+    """The BF16 bits of FP8 codes, both in 32 lanes of i16, by AVX-512's look-up in tables of 64 entries."""
+    function, of = vectors.function, vectors.type("i16")
+    name = "llvm.x86.avx512.vpermi2var.hi.512"
+    function.module.declare(name, f"{of} @{name}({of}, {of}, {of})")
+    quarters = []
+    for first in range(0, 128, 32):
+        bits = ", ".join(f"i16 {_bfloat16_of(code)}" for code in range(first, first + 32))
+        quarters.append(f"{of} <{bits}>")
+    index = f"{of} {codes}"
+    low, high = (function.call(of, name, quarters[half], index, quarters[half + 1]) for half in (0, 2))
+    is_high = vectors.operation("and", "i16", codes, vectors.integer("i16", 64))
+    is_high = vectors.operation("icmp ne", "i16", is_high, vectors.integer("i16", 0))
+    size = vectors.choose("i16", is_high, high, low)
+    sign = vectors.operation("shl", "i16", codes, vectors.integer("i16", 8))
+    sign = vectors.operation("and", "i16", sign, vectors.integer("i16", -0x8000))
+    return vectors.operation("or", "i16", size, sign)
+
+
+def _bfloat16_of(code: int) -> int:
+    """The BF16 bits of a positive FP8 code: 4 bits of exponent, 3 of mantissa; the last one is NaN."""
+    exponent, mantissa = code >> 3, code & 7
+    if code == 0x7F:
+        return 0x7FC0
+    value = mantissa * 2.0**-9 if exponent == 0 else (8 + mantissa) * 2.0 ** (exponent - 10)
+    return int.from_bytes(struct.pack(">f", value)[:2], "big")
