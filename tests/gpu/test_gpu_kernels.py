@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-import elementwise
+import elementwise_cases
 import numpy as np
-import products
+import product_cases
 import pytest
-import rows
-from cases import ROUNDINGS, Case, wide
+import row_cases
+from gpu_cases import ROUNDINGS, Case, wide
 
 from gizml_tile.lowering.simulate.findings import COSTS
 
-CASES = [*elementwise.CASES, *rows.CASES, *products.CASES]
+CASES = [*elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES]
 ARCHS = ("sm_75", "sm_80", "sm_90a", "sm_120a")
 # Ragged blocks are computed with on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")

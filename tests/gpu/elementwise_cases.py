@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from cases import Case, laid_out, numbers, room
+from gpu_cases import Case, laid_out, numbers, room
 
 import gizml_tile as tile
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from launches import PROGRAMS, Catcher, run_example
+from example_launches import PROGRAMS, Catcher, run_example
 
 import gizml_tile as tile
 from gizml_tile.lowering.simulate.findings import COSTS

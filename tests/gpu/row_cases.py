@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from cases import HALF_ULP, Case, numbers, of_sum, room, wide, within
+from gpu_cases import HALF_ULP, Case, numbers, of_sum, room, wide, within
 
 import gizml_tile as tile
 
