@@ -110,9 +110,9 @@ def source(program: TileProgram, layout: GpuLayout) -> str:
 
 def explain(program: TileProgram, layout: GpuLayout) -> str:
     """The plan with its reasons."""
-    from gizml_tile.lowering.planning.explain import explain
+    from gizml_tile.lowering.explain import explain
 
-    return explain(plan(program, layout), kernel(program, layout))
+    return explain(plan(program, layout))
 
 
 def executable(program: Callable[[], TileProgram], layout: GpuLayout, digest: str) -> Executable:

@@ -10,7 +10,7 @@ from gizml_tile.dtypes import I32
 from gizml_tile.layout import Access as Side
 from gizml_tile.layout import Conversion, Exchange, Linear, Renaming, Shuffle, Unchanged, conversion
 from gizml_tile.lowering.expand import storage
-from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.expansion import Expansion, Move
 from gizml_tile.lowering.expand.places import thread_part
 from gizml_tile.lowering.expand.shared import load_side, moved_registers, store_side
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
@@ -21,7 +21,20 @@ def convert(x: Expansion, value: Value, source: TileLayout, target: TileLayout) 
     """A value's registers in another layout, by the cheapest way there is."""
     assert value.dtype is not None
     way = cheapest(source.linear, target.linear, value.dtype.bytes, x.target.facts.banks)
+    if not isinstance(way, Unchanged | Renaming):
+        rows, columns = source.linear.shape
+        what = f"[{rows}, {columns}] {value.dtype.text} from {source.name} to {target.name} by {_how(way)}"
+        x.moves.append(Move(x.build.place, what))
     return perform(x, value, way)
+
+
+def _how(way: Shuffle | Exchange) -> str:
+    if isinstance(way, Shuffle):
+        return f"{len(way.rounds)} exchanges between lanes of a thread's registers"
+    waits = "a warp's own part of workgroup memory" if way.within_warp else "workgroup memory"
+    banks = "no bank conflicts" if way.is_conflict_free else f"{way.wavefronts} turns of the banks a warp"
+    stored, loaded = (side.width * side.element_bytes for side in (way.store, way.load))
+    return f"{waits}: {way.bytes} bytes, stores of {stored} and loads of {loaded} bytes, {banks}"
 
 
 @lru_cache(maxsize=4096)

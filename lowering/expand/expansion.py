@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from gizml_tile.dtypes import I32, I64, DType
+from gizml_tile.errors import Place
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.expand.workgroup import WorkgroupMemory
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
@@ -15,6 +17,15 @@ from gizml_tile.lowering.planning.order import meetings
 from gizml_tile.lowering.planning.plan import UNIFORM, Plan, TileLayout
 from gizml_tile.nodes import Node, TileProgram
 from gizml_tile.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A tile that was moved to another layout: on which line, and how in words."""
+
+    place: Place | None
+    text: str
+
 
 MakeTile = Callable[["Expansion", Node, TileLayout], Value]
 MakeIndex = Callable[["Expansion", Node], Value]
@@ -33,6 +44,8 @@ class Expansion:
         self.plan = plan
         self.build = Builder()
         self.memory = WorkgroupMemory(self.build, plan.threads, plan.target.facts.workgroup_memory)
+        # What moved between layouts, for the explanation.
+        self.moves: list[Move] = []
         # Accesses before which the workgroup meets, and indices that are never negative.
         self.meetings = meetings(plan.program, plan.accesses, plan.signature.may_alias)
         self.nonnegative = nonnegative(plan.program)

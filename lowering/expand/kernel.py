@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gizml_tile.lowering.expand.control import expand_region
 from gizml_tile.lowering.expand.convert import convert
-from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.expansion import Expansion, Move
 from gizml_tile.lowering.expand.indices import define_ids, make_index
 from gizml_tile.lowering.expand.values import make_tile
 from gizml_tile.lowering.kernel_ir.instructions import Kernel, Parameter
@@ -14,6 +14,11 @@ from gizml_tile.lowering.planning.plan import Plan
 
 def expand(plan: Plan) -> Kernel:
     """The kernel of a plan. Raises TileError where it needs more workgroup memory than there is."""
+    return expand_noting(plan)[0]
+
+
+def expand_noting(plan: Plan) -> tuple[Kernel, list[Move]]:
+    """The kernel of a plan, and what moves between layouts in it."""
     x = Expansion(plan, make_tile, make_index, convert)
     define_ids(x, plan.group)
     expand_region(x, plan.program.body)
@@ -34,4 +39,4 @@ def expand(plan: Plan) -> Kernel:
         body,
         resident=plan.resident,
     )
-    return simplify(kernel)
+    return simplify(kernel), x.moves

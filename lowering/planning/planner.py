@@ -123,7 +123,9 @@ def _homes(state: Planning, bypassed: frozenset[Node]) -> dict[Node, TileLayout]
     return {
         node: state.layouts[each]
         for node, each in state.classes.items()
-        if each in state.layouts and node not in bypassed and (node not in state.stages or each in state.fragments)
+        if each in state.layouts
+        and node not in bypassed
+        and (node not in state.stages or each in state.fragments)
     }
 
 
@@ -176,10 +178,19 @@ def _plan_dots(state: Planning) -> None:
             str(node.attr),
             forced=state.forced.get("dot"),
             place=node.place,
+            a_registers=_product_layout(state, a),
             prefer_rows=_is_reduced_along_columns(state, node),
         )
         state.dots[node] = dot
         state.chose(node, "dot", choice)
+
+
+def _product_layout(state: Planning, node: Node) -> TileLayout | None:
+    """The layout of a tile that was made from an earlier product; it may serve as an operand as it lies."""
+    if node not in state.classes:
+        return None
+    made = [member for member in state.classes[node].nodes if member in state.dots]
+    return state.dots[made[0]].c if made else None
 
 
 def _is_reduced_along_columns(state: Planning, node: Node) -> bool:

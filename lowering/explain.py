@@ -1,0 +1,168 @@
+"""A plan in words: how a program is launched, what moves where, which variants were taken, and its bound."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from gizml_tile.errors import Place
+from gizml_tile.lowering.expand.expansion import Move
+from gizml_tile.lowering.expand.kernel import expand_noting
+from gizml_tile.lowering.kernel_ir.instructions import Kernel
+from gizml_tile.lowering.planning.plan import Choice, Plan
+from gizml_tile.lowering.work import Work, work_of
+from gizml_tile.nodes import Node, View
+from gizml_tile.text import attribute
+
+# Bytes of a multiprocessor's memory that the hardware takes for each workgroup.
+_RESERVED_BYTES = 1024
+
+
+def explain(plan: Plan) -> str:
+    """The plan of a program with its reasons, as text."""
+    kernel, moves = expand_noting(plan)
+    sections = (
+        ("Launch", _launch(plan, kernel)),
+        ("Workgroup memory", _memory(plan, kernel)),
+        ("Tiles", _tiles(plan)),
+        ("Variants, best first", _variants(plan)),
+        ("Moves between layouts", _moves(moves)),
+        ("Work of one program", _work(plan, kernel)),
+    )
+    lines = [f"{plan.program.name} for {plan.target}"]
+    for title, body in sections:
+        found = list(body)
+        if found:
+            lines += ["", title, *(f"  {line}" for line in found)]
+    return "\n".join(lines) + "\n"
+
+
+def _launch(plan: Plan, kernel: Kernel) -> Iterator[str]:
+    facts = plan.target.facts
+    chosen = "as asked" if plan.program.warps else "chosen by the largest tile"
+    yield f"{_count(plan.warps, 'warp')} of {facts.lanes} threads run a program ({chosen})"
+    if plan.group:
+        yield (
+            f"programs run in groups: {plan.group} along axis 1 for each along axis 0, so that programs "
+            "which run together share blocks of both operands in the cache"
+        )
+    largest = max((layout.registers for layout in plan.layouts.values()), default=0)
+    yield f"a thread holds up to {largest} elements of one tile in its {facts.registers} registers"
+    if plan.resident > 1:
+        most = facts.unit_registers // (plan.resident * plan.threads) // 8 * 8
+        yield (
+            f"{plan.resident} programs should share a multiprocessor, to hide each other's waiting: "
+            f"at most {min(most, facts.registers)} registers a thread"
+        )
+    fitting = facts.unit_memory // (kernel.workgroup_memory + _RESERVED_BYTES)
+    if fitting < min(facts.unit_threads // plan.threads, facts.unit_workgroups):
+        yield f"a multiprocessor has memory for {_count(fitting, 'program')} at a time"
+
+
+def _memory(plan: Plan, kernel: Kernel) -> Iterator[str]:
+    if not kernel.buffers:
+        return
+    limit = plan.target.facts.workgroup_memory
+    yield f"{kernel.workgroup_memory} of {limit} bytes; buffers that are never live together share bytes"
+    forms = {_tensor_name(plan, node): stage.tile.name for node, stage in plan.stages.items()}
+    for buffer in kernel.buffers:
+        form = next((form for name, form in forms.items() if buffer.name.endswith(f"of {name}")), "")
+        where = f"{buffer.offset}..{buffer.offset + buffer.bytes}"
+        yield f"{where:<16} {buffer.name}" + (f": {form}" if form else "")
+
+
+def _tiles(plan: Plan) -> Iterator[str]:
+    """One line for each layout, with the lines of the program whose tiles have it."""
+    holders: dict[str, list[str]] = {}
+    for node in plan.program.body.walk():
+        if node.is_tile and node.op not in ("const", "iota"):
+            name = plan.layout_name(node)
+            line = f"{node.op} {_where(node.place)}".strip()
+            holders.setdefault(name, [])
+            if line not in holders[name]:
+                holders[name].append(line)
+    for name, lines in holders.items():
+        yield f"{name}: {', '.join(lines)}"
+
+
+def _variants(plan: Plan) -> Iterator[str]:
+    for node in plan.program.body.walk():
+        tables = plan.choices.get(node, ())
+        for what, choice in tables:
+            yield f"{_where(node.place)}  {_described(plan, node)}: {what}"
+            yield from (f"  {line}" for line in _table(choice))
+        if node in plan.reasons:
+            yield f"{_where(node.place)}  {_described(plan, node)} {plan.reasons[node]}"
+
+
+def _table(choice: Choice) -> Iterator[str]:
+    width = max(len(each.name) for each in choice.candidates)
+    for each in choice.candidates:
+        verdict = "chosen" if each.name == choice.chosen else "would do" if each.accepted else "no"
+        yield f"{each.name:<{width}}  {verdict:<8}  {each.reason}".rstrip()
+
+
+def _moves(moves: Iterable[Move]) -> Iterator[str]:
+    counts: dict[str, int] = {}
+    for move in moves:
+        line = f"{_where(move.place)}  {move.text}"
+        counts[line] = counts.get(line, 0) + 1
+    for line, count in counts.items():
+        yield line if count == 1 else f"{line}, {count} times"
+
+
+def _work(plan: Plan, kernel: Kernel) -> Iterator[str]:
+    for title, work in work_of(plan, kernel):
+        yield title
+        yield from (f"  {line}" for line in _bound(plan, work))
+
+
+def _bound(plan: Plan, work: Work) -> Iterator[str]:
+    """What a part of the program does, and how long each resource takes at its full rate."""
+    facts = plan.target.facts
+    if work.read or work.written:
+        yield f"{work.read} bytes from tensors, {work.written} to tensors"
+    if work.shared:
+        yield f"{work.shared} bytes to and from workgroup memory, {_count(work.barriers, 'barrier')}"
+    for name, count in work.multiply_adds.items():
+        yield f"{count} multiply-adds by {name}"
+    yield f"{work.instructions} instructions of a warp"
+    times = {
+        "the memory of the device": (work.read + work.written) * facts.units / facts.memory_rate,
+        "workgroup memory": work.shared / (4 * facts.banks) / facts.clock,
+        "the matrix units": work.matrix_cycles(plan.target) / facts.clock,
+        "issuing instructions": work.instructions * facts.lanes / facts.multiply_adds / facts.clock,
+    }
+    spent = {name: time for name, time in times.items() if time}
+    if spent:
+        told = ", ".join(f"{name} {1e6 * time:.2f} us" for name, time in spent.items())
+        yield f"at full rates: {told}"
+        yield f"bound by {max(spent, key=lambda name: spent[name])}{_cached(plan, spent)}"
+
+
+def _cached(plan: Plan, spent: dict[str, float]) -> str:
+    memory = "the memory of the device"
+    if plan.stages and max(spent, key=lambda name: spent[name]) == memory:
+        return " if no program shared blocks in the cache"
+    return ""
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _described(plan: Plan, node: Node) -> str:
+    words = attribute(node, plan.program)
+    if node.op == "dot":
+        a, b = node.args[0], node.args[1]
+        return f"dot [{a.shape[0]}, {a.shape[1]}] {a.dtype} x [{b.shape[0]}, {b.shape[1]}] {b.dtype}"
+    return f"{node.op} {words}".strip()
+
+
+def _tensor_name(plan: Plan, node: Node) -> str:
+    assert isinstance(node.attr, View)
+    return plan.program.tensors[node.attr.tensor].name
+
+
+def _where(place: Place | None) -> str:
+    return f"{os.path.basename(place.filename)}:{place.line}" if place else ""
