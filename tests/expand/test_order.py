@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from gpu_kernels import named, run_program, signature_of, strided
+from expansion_kernels import named, run_program, signature_of, strided
 from test_convert import random_layout
 from tile_ir_interpreter import interpret
 

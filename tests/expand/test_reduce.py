@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from gpu_kernels import empty_program, expansion, give, holders, named, random_values, run, take
+from expansion_kernels import empty_program, expansion, give, holders, named, random_values, run, take
 from test_convert import accumulator, random_layout
 
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, math_dtype, to_numpy

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from gpu_kernels import distinct, empty_program, expansion, give, holders, named, run, take
+from expansion_kernels import distinct, empty_program, expansion, give, holders, named, run, take
 from test_convert import accumulator, random_layout
 
 from gizml_tile.dtypes import BF16, F32, FP8, I32, I64
