@@ -146,9 +146,21 @@ def _choose_warps(state: Planning) -> None:
         return
     products = [node for node in program.body.walk() if node.op == "dot"]
     if products:
-        state.warps = dots.automatic_warps(state.target, _accumulated(program, products))
+        atoms = all(_unit(state, node).chosen != dots.MULTIPLY_ADD for node in products)
+        elements = _accumulated(program, products)
+        state.warps = dots.automatic_warps(state.target, elements, atoms=atoms)
     else:
         state.warps = accesses.automatic_warps(program, state.target)
+
+
+def _unit(state: Planning, node: Node) -> Choice:
+    """The unit that makes a product, with what else was considered."""
+    a, b = operand(node.args[0]).node, operand(node.args[1]).node
+    assert a.dtype is not None and b.dtype is not None
+    shape = (node.shape[0], node.shape[1], node.args[0].shape[1])
+    return dots.choose_unit(
+        state.target, a.dtype, b.dtype, shape, str(node.attr), state.forced.get("dot"), node.place
+    )
 
 
 def _accumulated(program: TileProgram, products: list[Node]) -> int:

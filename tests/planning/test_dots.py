@@ -189,9 +189,11 @@ def test_left_operand_stays_in_registers():
 
 def test_automatic_warps():
     target = Target("cuda", "sm_90a")
-    assert automatic_warps(target, 64 * 64) == 4
-    assert automatic_warps(target, 128 * 128) == 4
-    assert automatic_warps(target, 128 * 256) == 8
+    assert automatic_warps(target, 64 * 64, atoms=True) == 4
+    assert automatic_warps(target, 128 * 128, atoms=True) == 4
+    assert automatic_warps(target, 128 * 256, atoms=True) == 8
+    assert automatic_warps(target, 128 * 64, atoms=False) == 4
+    assert automatic_warps(target, 128 * 128, atoms=False) == 8
 
 
 # Operands in workgroup memory
