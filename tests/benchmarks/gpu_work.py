@@ -43,7 +43,7 @@ def others(**made: Callable[[], Call]) -> dict[str, Call]:
         try:
             found[name.replace("_", " ")] = make()
         except Exception as error:
-            print(f"(no {name}: {str(error).splitlines()[0][:120]})", flush=True)
+            print(f"(no {name}: {repr(error)[:160]})", flush=True)
     return found
 
 
