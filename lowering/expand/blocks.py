@@ -14,9 +14,12 @@ from gizml_tile.lowering.expand.memory import (
 )
 from gizml_tile.lowering.expand.places import holder, thread_part
 from gizml_tile.lowering.kernel_ir.builder import Value
-from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Copy
+from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, WORKGROUP, Access, Copy
 from gizml_tile.lowering.planning.plan import Stage
 from gizml_tile.nodes import Node
+
+# Registers that go from a tensor to workgroup memory at once.
+_AT_ONCE = 32
 
 
 def copy_block(x: Expansion, node: Node, stage: Stage, buffer: int, base: Value) -> None:
@@ -47,6 +50,28 @@ def load_block(x: Expansion, node: Node, stage: Stage) -> Value:
     access = Access(GLOBAL, view.tensor, moves.width, places, view.pad)
     loaded = x.build.load(access, offsets, stage.tile.dtype, mask)
     return x.build.pick(loaded, moves.found)
+
+
+def move_block(x: Expansion, node: Node, stage: Stage, buffer: int, base: Value) -> None:
+    """Copy a read's block to workgroup memory through registers, a few of them at once."""
+    view = view_of(node)
+    moves = Moves.of(stage.layout.linear, stage.axis, stage.vector)
+    block = block_of(x, view, node.args)
+    source, from_places = offsets_of(x, block, moves)
+    mask = x.build.both(
+        leading_inside(x, block) if stage.leading else None, inside(x, block, moves, stage.masked)
+    )
+    to, to_places = _to(x, stage, moves, base)
+    linear = stage.layout.linear
+    alone = holder(x.build, linear.free_bits("lane"), linear.free_bits("warp"))
+    step = max(1, _AT_ONCE // moves.width)
+    for first in range(0, len(from_places), step):
+        part = slice(first, first + step)
+        numbers = range(len(from_places))[part]
+        memory = Access(GLOBAL, view.tensor, moves.width, from_places[part], view.pad)
+        inside_part = mask if mask is None or mask.count == 1 else x.build.pick(mask, numbers)
+        loaded = x.build.load(memory, source, stage.tile.dtype, inside_part)
+        x.build.store(Access(WORKGROUP, buffer, moves.width, to_places[part]), loaded, to, alone)
 
 
 def _to(x: Expansion, stage: Stage, moves: Moves, base: Value) -> tuple[Value, tuple[tuple[int, int], ...]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gizml_tile.dtypes import I32
 from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.in_memory import expand_chain
 from gizml_tile.lowering.expand.memory import expand_put, expand_read
 from gizml_tile.lowering.expand.products import expand_product
 from gizml_tile.lowering.expand.reduce import expand_reduce
@@ -34,7 +35,10 @@ def _expand_node(x: Expansion, node: Node) -> None:
         case "result":
             pass  # defined by its loop or branch
         case "put":
-            expand_put(x, node)
+            if node.args[0] in x.plan.chains:
+                expand_chain(x, node)
+            else:
+                expand_put(x, node)
         case "read":
             _expand_read(x, node)
         case "dot":

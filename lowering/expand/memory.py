@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gizml_tile.dtypes import I32, I64, DType
@@ -23,7 +23,7 @@ _FAR = 1 << 30
 
 def expand_read(x: Expansion, node: Node, layout: TileLayout) -> Value:
     """The block's elements in a layout; what lies outside the tensor is the pad."""
-    _meet(x, node)
+    meet(x, node)
     access = x.plan.accesses[node]
     view = view_of(node)
     block = block_of(x, view, node.args)
@@ -47,13 +47,25 @@ def expand_read(x: Expansion, node: Node, layout: TileLayout) -> Value:
     return result
 
 
+Registers = Callable[[Sequence[int]], Value]
+
+
 def expand_put(x: Expansion, node: Node) -> None:
     """Store a tile as a block: rounded to the tensor's type, nothing outside the tensor."""
-    _meet(x, node)
+    meet(x, node)
+    access = x.plan.accesses[node]
+    value = _stored_value(x, node.args[0], access.layout, x.program.tensors[view_of(node).tensor].dtype)
+    store_block(x, node, lambda registers: x.build.pick(value, registers))
+
+
+def store_block(x: Expansion, node: Node, given: Registers, at_once: int | None = None) -> None:
+    """Store a block whose registers are ``given`` in the layout of the put, as they lie in memory.
+
+    ``at_once`` is the most registers to ask for at once, by default all.
+    """
     access = x.plan.accesses[node]
     view = view_of(node)
     linear = access.layout.linear
-    value = _stored_value(x, node.args[0], access.layout, x.program.tensors[view.tensor].dtype)
     block = block_of(x, view, node.args[1:])
     alone = holder(x.build, linear.free_bits("lane"), linear.free_bits("warp"))
 
@@ -63,8 +75,13 @@ def expand_put(x: Expansion, node: Node) -> None:
         mask = x.build.both(
             alone, leading_inside(x, block) if leading else None, inside(x, block, moves, masked)
         )
-        memory = Access(GLOBAL, view.tensor, moves.width, places)
-        x.build.store(memory, x.build.pick(value, moves.registers), offsets, mask)
+        step = max(1, (at_once or len(moves.registers)) // moves.width)
+        for first in range(0, len(places), step):
+            part = range(first, min(first + step, len(places)))
+            memory = Access(GLOBAL, view.tensor, moves.width, tuple(places[number] for number in part))
+            registers = moves.registers[part.start * moves.width : part.stop * moves.width]
+            inside_part = mask if mask is None or mask.count == 1 else x.build.pick(mask, part)
+            x.build.store(memory, given(registers), offsets, inside_part)
 
     if not access.branch:
         store(access.vector, access.masked, access.leading)
@@ -81,7 +98,7 @@ def expand_put(x: Expansion, node: Node) -> None:
     x.build.branch(_whole(x, block, view.shape, access.masked, access.leading), wide, narrow)
 
 
-def _meet(x: Expansion, node: Node) -> None:
+def meet(x: Expansion, node: Node) -> None:
     """Wait for the other threads where they may still be writing or reading what this one goes to."""
     if node in x.meetings:
         x.memory.barrier()

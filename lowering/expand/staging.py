@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gizml_tile.dtypes import I32, I64
-from gizml_tile.lowering.expand.blocks import copy_block, load_block
+from gizml_tile.lowering.expand.blocks import copy_block, load_block, move_block
 from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.memory import meet
 from gizml_tile.lowering.expand.shared import store_shared
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.kernel_ir.builder import Value
@@ -19,6 +20,7 @@ def stage_here(x: Expansion, node: Node) -> None:
     """Copy a block to workgroup memory where its read stands."""
     stage = x.plan.stages[node]
     with x.at(node):
+        meet(x, node)
         buffer = x.memory.allocate(f"block of {_name(x, node)}", stage.tile.dtype, stage.tile.elements)
         x.memory.before_write(buffer)
         base = x.build.constant(0, I32)
@@ -27,7 +29,7 @@ def stage_here(x: Expansion, node: Node) -> None:
             x.build.copy_commit()
             x.build.copy_wait(0)
         else:
-            store_shared(x, buffer, stage.tile, base, load_block(x, node, stage), stage.layout)
+            move_block(x, node, stage, buffer, base)
         x.memory.before_read(buffer)
         x.define_shared(node, Shared(buffer, stage.tile, base))
 
@@ -57,6 +59,8 @@ class Ring:
 
     def fill(self, start: Value, stop: Value, step: Value) -> None:
         """Copy the first turns' blocks, before the loop."""
+        if not self.x.meetings.isdisjoint(self.nodes):
+            self.x.memory.barrier()
         counter = start
         for slot in range(self.slots - 1):
             self._copy(counter, stop, step, self.x.build.constant(slot, I32))

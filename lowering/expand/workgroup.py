@@ -91,6 +91,10 @@ class WorkgroupMemory:
             self.barrier()
         self._pending.read.append(mine)
 
+    def in_place(self, number: int) -> None:
+        """Note that each thread overwrites bytes which nobody else has used since the last meeting."""
+        self._pending.written.append(self._range(number))
+
     @contextmanager
     def repeated(self) -> Iterator[None]:
         """Around a block that runs after itself, or not at all."""

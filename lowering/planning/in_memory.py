@@ -60,7 +60,8 @@ def partition(elements: int, threads: int, extents: Sequence[int], widest_bytes:
 
 
 def plan_in_memory(state: Planning) -> None:
-    """Decide which elementwise operations work on tiles in workgroup memory, and take those out of registers."""
+    """Decide which elementwise operations work on tiles in workgroup memory, and take those out of "
+    "registers."""
     for each in dict.fromkeys(state.classes.values()):
         computed = [node for node in each.nodes if node.op != "read" and node.op not in _TIED]
         if computed:
@@ -141,13 +142,17 @@ def _tile(state: Planning, node: Node) -> SharedTile:
 
 
 def _results(state: Planning, each: Class) -> dict[Node, tuple[SharedTile, Node | None]]:
-    """Where each put's tile is made: over the block of a read of its type, if nothing else is put."""
+    """Where each put's tile is made: over the block of a read of its type, if nothing else is put.
+
+    Threads without elements of their own load others', which must not change meanwhile.
+    """
     results: dict[Node, tuple[SharedTile, Node | None]] = {}
     puts = _puts(state, each)
+    busy = each.shape[0] * each.shape[1] >= state.warps * state.target.facts.lanes
     for put in puts:
         tile = _tile(state, put)
         same = [node for node in _reads(each) if node.dtype is tile.dtype]
-        if len(puts) == 1 and same:
+        if busy and same and len(puts) == 1:
             results[put] = _tile(state, same[0]), same[0]
         else:
             results[put] = tile, None

@@ -20,6 +20,5 @@ def choose(
         return forced or serving[0]
     reasons = [each.reason for each in candidates if each.name == forced]
     why = reasons[0] if reasons else "there is no such variant"
-    raise TileError(
-        f"{operation} cannot be made by {forced!r}: {why}; variants that can: {', '.join(serving)}", place
-    )
+    others = f"variants that can: {', '.join(serving)}" if serving else "no variant can; use smaller blocks"
+    raise TileError(f"{operation} cannot be made by {forced!r}: {why}; {others}", place)
