@@ -54,6 +54,7 @@ PYTHON_FUNCTIONS = (
     "PyDict_GetItemWithError",
     "PyLong_AsLongLong",
     "PyErr_Clear",
+    "PyErr_Occurred",
 )
 HEADER_WORDS = FUNCTIONS + len(PYTHON_FUNCTIONS)
 
@@ -242,10 +243,12 @@ def take_numbers(code: Writer, record: str, words: str) -> None:
             value = code.value(
                 f"call i64 {python_function(code, record, 'PyLong_AsLongLong')}(ptr {number})"
             )
-            # -1 may be the number or an overflow; the slow way finds out.
+            # -1 may be the number or an overflow.
             with code.when(code.value(f"icmp eq i64 {value}, -1")):
-                code.line(f"call void {python_function(code, record, 'PyErr_Clear')}()")
-                code.require("false")
+                raised = code.value(f"call ptr {python_function(code, record, 'PyErr_Occurred')}()")
+                with code.when(code.value(f"icmp ne ptr {raised}, null")):
+                    code.line(f"call void {python_function(code, record, 'PyErr_Clear')}()")
+                    code.require("false")
             code.line(f"store i64 {value}, ptr {bits_p}")
             code.line(f"store i64 {value}, ptr {word_p}")
         free = code.value(f"icmp eq i64 {code.word(item, 4)}, 0")

@@ -176,6 +176,15 @@ def test_alignment_must_be_the_same(cuda, shift):
     assert (repeat(a, b, c, 5, 1.5) is not None) == (shift == 4)
 
 
+def test_minus_one_is_a_number(cuda):
+    repeat = fast_call(call_of(cuda))
+    a, b, c = tensors()
+    assert repeat(a, b, c, -1, -1.0) == (c,)
+    (launch,) = cuda.launches
+    assert launch.parameters[3] == struct.pack("<q", -1)
+    assert launch.parameters[4] == struct.pack("<f", -1.0)
+
+
 def test_numbers_that_must_be_the_same(cuda):
     call = call_of(cuda, free_scalars=False)
     repeat = fast_call(call)

@@ -12,12 +12,12 @@ lazily negated view. Its other words:
   17 the driver's function, 18: its context, 19: where 0 stands once the process is forked, 20: the
      device as DLPack has it (kind, number)
   22 the type of integers
-  30 tensor maps (list of 3): word with the tensor's address, where the map's 16 words stand, the
+  31 tensor maps (list of 3): word with the tensor's address, where the map's 16 words stand, the
      address in it
-  32 parameters (list of 2): 1 for a tensor map, number of the map or the word
-  34 where the launch's description stands (7 words), 35: where its attributes stand
-  36 False, 37: "is_neg", 38: "requires_grad"
-  39 DLPack's two functions, the driver's and more of Python's, in the order of `CALLED`
+  33 parameters (list of 2): 1 for a tensor map, number of the map or the word
+  35 where the launch's description stands (7 words), 36: where its attributes stand
+  37 False, 38: "is_neg", 39: "requires_grad"
+  40 DLPack's two functions, the driver's and more of Python's, in the order of `CALLED`
 ==== ==============================================================================================
 """
 
