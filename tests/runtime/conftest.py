@@ -1,11 +1,18 @@
-"""Small kernels in LLVM text, compiled once for all tests of the runtime."""
+"""Small kernels in LLVM text, compiled once for all tests of the runtime.
+
+Tests with PyTorch's tensors are collected where PyTorch is installed.
+"""
 
 from __future__ import annotations
+
+from importlib.util import find_spec
 
 import pytest
 
 from gizml_tile.runtime.compiler import compile_text, load_object
 from gizml_tile.runtime.host import host
+
+collect_ignore = [] if find_spec("torch") else ["test_cuda_fast_call.py", "test_cuda_streams.py"]
 
 # count: args = [address, n, chunk, repeats]; adds 1 to each of n words, `repeats` times over.
 # arena: args = [address, n, bytes]; fills the arena to its end and notes its address for each piece.
