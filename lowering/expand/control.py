@@ -8,7 +8,7 @@ from gizml_tile.dtypes import I32
 from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.in_memory import expand_chain
-from gizml_tile.lowering.expand.memory import expand_put, expand_read
+from gizml_tile.lowering.expand.memory import expand_put, expand_read, meet
 from gizml_tile.lowering.expand.products import expand_product
 from gizml_tile.lowering.expand.reduce import expand_reduce
 from gizml_tile.lowering.expand.staging import Ring, open_ring, stage_here
@@ -70,6 +70,8 @@ def _expand_read(x: Expansion, node: Node) -> None:
             _define_in(x, node, value, layout)
     elif stage.loop is None:
         stage_here(x, node)
+    else:
+        meet(x, node)  # its blocks were copied before; what else is pending meets here
 
 
 def _define_in(x: Expansion, node: Node, value: Value, layout: TileLayout) -> None:

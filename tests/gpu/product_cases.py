@@ -86,6 +86,20 @@ def normalised(p, x, w, y, *, BM=32, BN=64, BK=32):
     p.write(y, [BM, BN])[i, j] = acc * (squares / X.dim(1) + 1e-5).rsqrt()
 
 
+@tile.kernel(grid=lambda y, **_: 1)
+def written_before(p, x, y, z, *, N=32):
+    """Products of blocks that the same program wrote, each once before and once in every turn."""
+    X, Y, Z = p.read(x, [N, N]), p.write(y, [N, N]), p.write(z, [N, N])
+    for k in range(X.blocks(0)):
+        Y[k, 0] = X[k, 0] * 0.25
+    acc = p.read(y, [N, N])[0, 0] @ X[0, 0]
+    for i in range(2):
+        for k in range(X.blocks(0)):
+            acc += p.read(y, [N, N])[k, 0].T @ X[k, 0]
+        Y[i, 0] = acc * 0.01
+    Z[0, 0] = acc
+
+
 @tile.kernel(grid=lambda y, N: tile.cdiv(y.shape[0], N))
 def prefix_sums(p, x, y, *, N=64):
     """Sums up to each column, by a product with a triangle of ones."""
@@ -284,6 +298,16 @@ CASES = [
             within(1e-4),
         )
         for kind in ("f32", "bf16")
+    ),
+    *(
+        Case(
+            f"written before {kind}",
+            written_before,
+            lambda kind=kind: [numbers(96, 32, kind=kind), room(96, 32, kind=kind), room(32, 32)],
+            {},
+            within(1e-2),
+        )
+        for kind in ("f32", "f16")
     ),
     Case(
         "prefix sums", prefix_sums, lambda: [numbers(100, 64), room(100, 64)], {}, within(64 * 64 * HALF_ULP)
