@@ -16,7 +16,8 @@ from gizml_tile.target import Target, target
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.kernel_ir.instructions import Kernel
-    from gizml_tile.lowering.planning.plan import Plan, Signature
+    from gizml_tile.lowering.planning.plan import Plan
+    from gizml_tile.lowering.planning.signature import Signature
     from gizml_tile.runtime.cuda.artifact import Artifact
 
 Executable = Callable[..., Any]
@@ -49,7 +50,7 @@ def gpu_layout(
 ) -> GpuLayout:
     """The layout of a launch of a simplified program."""
     from gizml_tile.lowering.planning.bounds import facts
-    from gizml_tile.lowering.planning.plan import Signature
+    from gizml_tile.lowering.planning.signature import Signature
 
     shapes = tuple(info.shape for info in infos)
     return GpuLayout(

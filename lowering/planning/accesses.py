@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gizml_tile.layout import blocked, vector_width
-from gizml_tile.lowering.planning.plan import (
-    Access,
-    AccessFacts,
-    Candidate,
-    Choice,
-    Signature,
-    TileLayout,
-)
+from gizml_tile.lowering.planning.plan import Access, Candidate, Choice, TileLayout
+from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.lowering.planning.stages import fast_axis
 from gizml_tile.lowering.planning.variants import choose
 from gizml_tile.lowering.planning.vectors import VECTOR_BYTES, Traffic, best_vector

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gizml_tile.lowering.planning.plan import AccessFacts
 from gizml_tile.lowering.planning.ranges import FULL, Range, combined, constant, joined
+from gizml_tile.lowering.planning.signature import AccessFacts
 from gizml_tile.nodes import Node, Region, Scalar, TileProgram, View
 
 Shapes = Sequence[Sequence[int]]

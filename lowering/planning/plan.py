@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gizml_tile.dtypes import DType
 from gizml_tile.layout import Linear
 from gizml_tile.lowering.kernel_ir.instructions import Atom
+from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.nodes import Node, TileProgram
 from gizml_tile.target import Target
 
@@ -36,39 +37,6 @@ class TileLayout:
 
 
 UNIFORM = TileLayout("uniform", Linear.of((1, 1), register=(), lane=(), warp=()))
-
-
-@dataclass(frozen=True, slots=True)
-class AccessFacts:
-    """What a launch knows about one ``read`` or ``put``.
-
-    For each blocked axis of the view: ``inside`` tells that no block reaches past the tensor's end, and
-    ``grain`` is the largest power of two (at most 16) that divides every offset of a block and, where some
-    block is not inside, the tensor's size, in elements: so many neighbours are all inside or all outside.
-    ``leading`` tells that the coordinates of the axes before are inside.
-    """
-
-    inside: tuple[bool, ...]
-    grain: tuple[int, ...]
-    leading: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What a GPU's code is compiled for beside the program.
-
-    ``strides`` has each tensor's kind of stride along each axis (``"unit"``, ``"zero"`` or ``"any"``),
-    ``alignments`` the bytes (1 to 16) that divide each tensor's address and all its strides but the unit
-    one. ``facts`` has the `AccessFacts` of each read and put of the traced program, in program order.
-    ``wide`` tells that offsets of elements need 64 bits.
-    """
-
-    strides: tuple[tuple[str, ...], ...]
-    alignments: tuple[int, ...]
-    facts: tuple[AccessFacts, ...]
-    grid_rank: int
-    wide: bool
-    may_alias: bool
 
 
 @dataclass(frozen=True, slots=True)

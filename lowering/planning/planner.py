@@ -19,19 +19,10 @@ from gizml_tile.lowering.planning.classes import (
 )
 from gizml_tile.lowering.planning.in_memory import plan_in_memory
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
-from gizml_tile.lowering.planning.plan import (
-    Access,
-    AccessFacts,
-    Chain,
-    Choice,
-    Dot,
-    Plan,
-    Signature,
-    Stage,
-    TileLayout,
-)
+from gizml_tile.lowering.planning.plan import Access, Chain, Choice, Dot, Plan, Stage, TileLayout
 from gizml_tile.lowering.planning.registers import check_registers
 from gizml_tile.lowering.planning.residency import residents
+from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.lowering.planning.stages import fast_axis, plan_stages
 from gizml_tile.lowering.planning.vectors import Traffic, traffic
 from gizml_tile.nodes import Node, TileProgram, View

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gizml_tile.lowering.planning.plan import AccessFacts, Signature
+from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.nodes import Node, TileProgram, View
 
 VECTOR_BYTES = 16

@@ -19,8 +19,9 @@ from gizml_tile.lowering.expand.values import make_tile
 from gizml_tile.lowering.kernel_ir.check import check
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Kernel, Parameter
 from gizml_tile.lowering.planning.dots import plan_dot
-from gizml_tile.lowering.planning.plan import Dot, Plan, Signature, TileLayout
+from gizml_tile.lowering.planning.plan import Dot, Plan, TileLayout
 from gizml_tile.lowering.planning.shared import shared_tile
+from gizml_tile.lowering.planning.signature import Signature
 from gizml_tile.lowering.simulate.findings import Findings
 from gizml_tile.lowering.simulate.simulation import simulate
 from gizml_tile.lowering.simulate.tensors import Memory

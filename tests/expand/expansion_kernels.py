@@ -15,7 +15,8 @@ from gizml_tile.lowering.expand.indices import define_ids, make_index
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Kernel, Parameter
 from gizml_tile.lowering.planning.accesses import plan_access
 from gizml_tile.lowering.planning.bounds import facts
-from gizml_tile.lowering.planning.plan import Plan, Signature, TileLayout
+from gizml_tile.lowering.planning.plan import Plan, TileLayout
+from gizml_tile.lowering.planning.signature import Signature
 from gizml_tile.lowering.simulate import Memory, simulate
 from gizml_tile.nodes import Region, Tensor, TileProgram
 from gizml_tile.target import Target

@@ -7,7 +7,8 @@ from gizml_tile.dtypes import BF16, F32, to_numpy
 from gizml_tile.errors import TileError
 from gizml_tile.layout import blocked, vector_width
 from gizml_tile.lowering.planning.accesses import automatic_warps, best_blocked, plan_access
-from gizml_tile.lowering.planning.plan import Access, AccessFacts, Signature, TileLayout
+from gizml_tile.lowering.planning.plan import Access, TileLayout
+from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.lowering.planning.vectors import Traffic
 from gizml_tile.program import trace
 from gizml_tile.target import Target

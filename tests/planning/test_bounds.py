@@ -10,8 +10,8 @@ import pytest
 from tile_ir_interpreter import _Run
 
 from gizml_tile.lowering.planning.bounds import facts, nonnegative
-from gizml_tile.lowering.planning.plan import AccessFacts
 from gizml_tile.lowering.planning.ranges import FULL, Range, combined
+from gizml_tile.lowering.planning.signature import AccessFacts
 from gizml_tile.nodes import View
 from gizml_tile.program import trace
 

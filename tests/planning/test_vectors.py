@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gizml_tile.dtypes import BF16, to_numpy
-from gizml_tile.lowering.planning.plan import AccessFacts, Signature
+from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.lowering.planning.vectors import Traffic, best_vector, traffic
 from gizml_tile.program import trace
 
