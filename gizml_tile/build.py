@@ -40,12 +40,12 @@ def simplified(program: TileProgram, layout: Layout) -> TileProgram:
 
 def stored_simplified(program: Callable[[], TileProgram], may_alias: bool, digest: str) -> TileProgram:
     """The simplified program of the trace that ``digest`` stands for, kept on disk."""
-    from gizml_tile.lowering.tile_passes.pipeline import simplify
-
     key = f"program {digest} {may_alias} {versions()}"
     entry = disk_cache.get(key)
     if entry is not None:
         return stored.restore(entry.data)
+    from gizml_tile.lowering.tile_passes.pipeline import simplify
+
     made = simplify(program(), may_alias=may_alias)
     disk_cache.put(key, disk_cache.Entry({}, stored.store(made)))
     return made

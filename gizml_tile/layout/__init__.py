@@ -15,13 +15,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gizml_tile.layout.banks import Staged, ideal_wavefronts, staged, wavefronts
-from gizml_tile.layout.conversions import Conversion, Renaming, Unchanged, conversion
-from gizml_tile.layout.exchange import Access, Exchange
-from gizml_tile.layout.linear import Inverse, Linear
-from gizml_tile.layout.shuffle import Round, Shuffle
-from gizml_tile.layout.spread import blocked, reorder_registers, vector_width
-
 if TYPE_CHECKING:
     from gizml_tile.layout.algebra import (
         AnyLayout,
@@ -43,8 +36,12 @@ if TYPE_CHECKING:
         make_ordered_layout,
         size,
     )
+    from gizml_tile.layout.banks import Staged, ideal_wavefronts, staged, wavefronts
     from gizml_tile.layout.bridge import from_linear, to_linear
+    from gizml_tile.layout.conversions import Conversion, Renaming, Unchanged, conversion
+    from gizml_tile.layout.exchange import Access, Exchange
     from gizml_tile.layout.functions import coalesce, complement, composition, left_inverse, right_inverse
+    from gizml_tile.layout.linear import Inverse, Linear
     from gizml_tile.layout.modes import (
         append,
         depth,
@@ -62,6 +59,8 @@ if TYPE_CHECKING:
         take,
     )
     from gizml_tile.layout.pictures import draw
+    from gizml_tile.layout.shuffle import Round, Shuffle
+    from gizml_tile.layout.spread import blocked, reorder_registers, vector_width
     from gizml_tile.layout.tiling import (
         blocked_product,
         flat_divide,
@@ -101,11 +100,16 @@ if TYPE_CHECKING:
         shape_div,
     )
 else:
+    # The compiler's form comes first, so that a plan loads nothing of the algebra.
+    _MODULES = (
+        "linear banks spread shuffle exchange conversions "
+        "tuples algebra modes functions tiling bridge pictures"
+    ).split()
 
     def __getattr__(name: str) -> Any:
-        """A name of the algebra, loaded where first used: a kernel needs none of it."""
+        """A name of a module, which is loaded where first used: a launch of known code needs none."""
         if name in __all__:
-            for module in ("tuples", "algebra", "modes", "functions", "tiling", "bridge", "pictures"):
+            for module in _MODULES:
                 found = vars(import_module(f"{__name__}.{module}"))
                 if name in found:
                     return globals().setdefault(name, found[name])
