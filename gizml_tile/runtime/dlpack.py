@@ -82,12 +82,7 @@ def device_name(tensor: Any) -> str:
 
 def open_tensor(tensor: Any, device: str) -> Opened:
     """A tensor's memory by its own ``__dlpack__``, whose errors pass through."""
-    # -1 asks a GPU library not to make a stream wait: a launch orders itself.
-    options: dict[str, Any] = {} if device == "cpu" else {"stream": -1}
-    try:
-        capsule = tensor.__dlpack__(max_version=(1, 0), **options)
-    except TypeError:
-        capsule = tensor.__dlpack__(**options)
+    capsule = _capsule(tensor, device)
     read_only = False
     if _is_capsule(capsule, b"dltensor_versioned"):
         address = _capsule_pointer(capsule, b"dltensor_versioned")
@@ -106,6 +101,16 @@ def open_tensor(tensor: Any, device: str) -> Opened:
         read_only,
         capsule,
     )
+
+
+def _capsule(tensor: Any, device: str) -> object:
+    # -1 asks a GPU library not to make a stream wait: a launch orders itself. JAX takes it for a stream.
+    jax = type(tensor).__module__.partition(".")[0] in ("jax", "jaxlib")
+    options: dict[str, Any] = {} if device == "cpu" or jax else {"stream": -1}
+    try:
+        return tensor.__dlpack__(max_version=(1, 0), **options)
+    except TypeError:
+        return tensor.__dlpack__(**options)
 
 
 def _capsule_pointer(capsule: object, name: bytes) -> int:

@@ -60,7 +60,7 @@ def table_rows(row: str, quick: bool) -> Iterator[str]:
         from gpu_work import ROWS
 
         for case in ROWS[row](quick):
-            yield measure(case).row()
+            yield from (line.row() for line in measure(case))
 
 
 def machine() -> str:

@@ -45,7 +45,7 @@ class Memory:
         for size in shape:
             count *= size
         status, pointer = driver.cuMemAlloc(count)
-        assert status == 0, status
+        assert int(status) == 0, status
         driver.cuMemsetD8(pointer, 0, count)
         self.shape = shape
         self.__cuda_array_interface__ = {
@@ -97,7 +97,8 @@ def one(name: str, warm: bool) -> dict[str, float]:
     from cuda.bindings import driver
 
     driver.cuInit(0)
-    _, context = driver.cuDevicePrimaryCtxRetain(0)
+    _, handle = driver.cuDeviceGet(0)
+    _, context = driver.cuDevicePrimaryCtxRetain(handle)
     driver.cuCtxSetCurrent(context)
     tensors, constants = arguments(name)
     others, _ = arguments(WARM)
@@ -145,7 +146,7 @@ def rounds_of(name: str, rounds: int) -> dict[str, list[dict[str, float]]]:
 
 def rows(quick: bool) -> Iterator[str]:
     """The rows of the table, medians over processes; kernels are measured beside one another."""
-    names, rounds = (KERNELS[:2], 1) if quick else (KERNELS, 3)
+    names, rounds = (KERNELS[:2], 1) if quick else (KERNELS, 2)
     with ThreadPoolExecutor(len(names)) as pool:
         for name, found in zip(names, pool.map(lambda name: rounds_of(name, rounds), names), strict=True):
             yield _row(name, "cold", found)

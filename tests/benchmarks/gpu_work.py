@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import gpu_kernels as ours
 import torch
-from gpu_timing import Call, Case, error_of, fastest
+from gpu_timing import Call, Case, Ours, error_of, fastest
 
 try:
     import gpu_peers as peers
@@ -26,14 +26,24 @@ def random(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
     return torch.randn(shape, device=DEVICE, dtype=torch.float32).to(dtype)
 
 
-def chosen(kernel, *tensors, options: list[dict], **constants) -> tuple[str, Call]:
-    """The fastest of our sizes, and which it is."""
+def chosen(
+    kernel, *tensors: torch.Tensor, sizes: list[dict], truth: Truth, allowed: float, **constants: object
+) -> Ours:
+    """The fastest of our sizes, with its error: the last tensor is the result."""
 
-    def with_sizes(sizes: dict) -> tuple[str, Call]:
-        name = " ".join(f"{name}={value}" for name, value in sizes.items())
-        return name, lambda: kernel(*tensors, **sizes, **constants)
+    def with_sizes(each: dict) -> tuple[str, Call]:
+        name = " ".join(f"{name}={value}" for name, value in each.items())
+        return name, lambda: kernel(*tensors, **each, **constants)
 
-    return fastest(map(with_sizes, options))
+    choice, call = fastest(map(with_sizes, sizes))
+    return Ours(call, choice, (error_of(call, tensors[-1], truth), allowed))
+
+
+def exact_and_approximate(kernel, *tensors: torch.Tensor, **given) -> dict[str, Ours]:
+    return {
+        name: chosen(kernel, *tensors, **given, APPROX=bool(name), allowed=BF16_ERROR)
+        for name in ("", ", approx")
+    }
 
 
 def others(**made: Callable[[], Call]) -> dict[str, Call]:
@@ -63,10 +73,10 @@ def triton(options: Callable[[], dict[str, Call]], out: torch.Tensor, truth: Tru
 def copy_rows(quick: bool) -> Iterator[Case]:
     x = random(1 << 28, dtype=torch.float32)
     y = torch.empty_like(x)
-    choice, call = chosen(ours.copy, x, y, options=[{"BLOCK": 1024}, {"BLOCK": 2048}])
+    sizes = [{"BLOCK": 1024}, {"BLOCK": 2048}]
+    mine = chosen(ours.copy, x, y, sizes=sizes, truth=x.double, allowed=0)
     made = others(torch=lambda: lambda: y.copy_(x), Triton=triton(lambda: peers.copies(x, y), y, x.double))
-    error = error_of(call, y, x.double)
-    yield Case("copy f32 2^28", 8.0 * x.numel(), "TB/s", call, made, (error, 1e-12), choice)
+    yield Case("copy f32 2^28", 8.0 * x.numel(), "TB/s", {"": mine}, made)
 
 
 def add_rows(quick: bool) -> Iterator[Case]:
@@ -76,7 +86,8 @@ def add_rows(quick: bool) -> Iterator[Case]:
     def truth() -> torch.Tensor:
         return x.double() + w
 
-    choice, call = chosen(ours.add, x, w, y, options=[{"BLOCK": 1024}, {"BLOCK": 2048}])
+    sizes = [{"BLOCK": 1024}, {"BLOCK": 2048}]
+    mine = chosen(ours.add, x, w, y, sizes=sizes, truth=truth, allowed=F32_ERROR)
     longer = random(3 << 27, dtype=torch.float32)  # a copy of it moves as many bytes as the addition
     copied = torch.empty_like(longer)
     made = others(
@@ -84,8 +95,7 @@ def add_rows(quick: bool) -> Iterator[Case]:
         torch=lambda: lambda: torch.add(x, w, out=y),
         Triton=triton(lambda: peers.additions(x, w, y), y, truth),
     )
-    error = error_of(call, y, truth)
-    yield Case("add f32 2^28", 12.0 * x.numel(), "TB/s", call, made, (error, F32_ERROR), choice)
+    yield Case("add f32 2^28", 12.0 * x.numel(), "TB/s", {"": mine}, made)
 
 
 def gelu_rows(quick: bool) -> Iterator[Case]:
@@ -107,11 +117,8 @@ def gelu_rows(quick: bool) -> Iterator[Case]:
     if not quick:
         made |= others(compiled=lambda: peers.compiled(plain, x, w, b))
     sizes = [{"BM": 1, "BN": 2048}, {"BM": 2, "BN": 1024}, {"BM": 4, "BN": 1024}]
-    for approx in (False, True):
-        choice, call = chosen(ours.gelu, x, w, b, y, options=sizes, APPROX=approx)
-        error = error_of(call, y, truth)
-        name = f"gelu(x*w+b) bf16 16384 x 8192{', approx' if approx else ''}"
-        yield Case(name, 4.0 * x.numel(), "TB/s", call, made, (error, BF16_ERROR), choice)
+    mine = exact_and_approximate(ours.gelu, x, w, b, y, sizes=sizes, truth=truth)
+    yield Case("gelu(x*w+b) bf16 16384 x 8192", 4.0 * x.numel(), "TB/s", mine, made)
 
 
 @dataclass(frozen=True)
@@ -124,7 +131,7 @@ class Norm:
     truth: Callable[..., torch.Tensor]
     vectors: int = 0
 
-    def cases(self, n: int, with_compiler: bool) -> Iterator[Case]:
+    def case(self, n: int, with_compiler: bool) -> Case:
         """Rows of one length, 2^27 elements in all, exact and approximate."""
         x, more = random((1 << 27) // n, n), tuple(random(n) for _ in range(self.vectors))
         y = torch.empty_like(x)
@@ -143,15 +150,12 @@ class Norm:
         if with_compiler:
             made |= others(compiled=lambda: peers.compiled(self.plain, x, *more))
         sizes = [{"ROWS": rows} for rows in (1, 2, 4) if rows == 1 or rows * n <= 4096]
-        for approx in (False, True):
-            choice, call = chosen(self.kernel, x, *more, y, options=sizes, COLUMNS=n, APPROX=approx)
-            error = error_of(call, y, truth)
-            shown = f"{self.name} bf16 {x.shape[0]} x {n}{', approx' if approx else ''}"
-            yield Case(shown, 4.0 * x.numel(), "TB/s", call, made, (error, BF16_ERROR), choice)
+        mine = exact_and_approximate(self.kernel, x, *more, y, sizes=sizes, truth=truth, COLUMNS=n)
+        return Case(f"{self.name} bf16 {x.shape[0]} x {n}", 4.0 * x.numel(), "TB/s", mine, made)
 
     def __call__(self, quick: bool) -> Iterator[Case]:
         for n in (1024, 8192) if quick else (512, 1024, 2048, 4096, 8192, 16384, 32768):
-            yield from self.cases(n, n == 8192 and not quick)
+            yield self.case(n, n == 8192 and not quick)
 
 
 def normalised(x: torch.Tensor) -> torch.Tensor:
@@ -173,15 +177,14 @@ def rms_truth(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 def transpose_rows(quick: bool) -> Iterator[Case]:
     x = random(16384, 16384)
     y = torch.empty_like(x)
-    options = [{"BM": m, "BN": n} for m, n in ((64, 64), (32, 64), (64, 128), (128, 128))]
-    choice, call = chosen(ours.transpose, x, y, options=options)
+    sizes = [{"BM": m, "BN": n} for m, n in ((64, 64), (32, 64), (64, 128), (128, 128))]
+    mine = chosen(ours.transpose, x, y, sizes=sizes, truth=lambda: x.T.double(), allowed=0)
     made = others(
         copy=lambda: lambda: y.copy_(x),
         torch=lambda: lambda: y.copy_(x.T),
         Triton=triton(lambda: peers.transposes(x, y), y, lambda: x.T.double()),
     )
-    error = error_of(call, y, lambda: x.T.double())
-    yield Case("transpose bf16 16384 x 16384", 4.0 * x.numel(), "TB/s", call, made, (error, 1e-12), choice)
+    yield Case("transpose bf16 16384 x 16384", 4.0 * x.numel(), "TB/s", {"": mine}, made)
 
 
 def blocks(*sizes: tuple[int, int, int, int, int]) -> list[dict]:
@@ -200,7 +203,6 @@ def matmul_f32_rows(quick: bool) -> Iterator[Case]:
     torch.backends.cuda.matmul.allow_tf32 = False
     a, b = (random(n, n, dtype=torch.float32) for _ in range(2))
     c = torch.empty_like(a)
-    choice, call = chosen(ours.matmul, a, b, c, options=F32_SIZES)
 
     def truth() -> torch.Tensor:
         return a.double() @ b.double()
@@ -211,8 +213,8 @@ def matmul_f32_rows(quick: bool) -> Iterator[Case]:
     )
     # Any order of additions stays within K roundings of the sum of sizes, and near their square root.
     allowed = 8 * math.sqrt(n) * 2.0**-24
-    error = error_of(call, c, truth)
-    yield Case(f"matmul f32 {n}, exact", 2.0 * n**3, "TFLOP/s", call, made, (error, allowed), choice)
+    mine = chosen(ours.matmul, a, b, c, sizes=F32_SIZES, truth=truth, allowed=allowed)
+    yield Case(f"matmul f32 {n}, exact", 2.0 * n**3, "TFLOP/s", {"": mine}, made)
 
 
 def matmul_bf16(n: int) -> Case:
@@ -223,15 +225,14 @@ def matmul_bf16(n: int) -> Case:
         return a.double() @ b.double()
 
     sizes = [each for each in BF16_SIZES if n * n >= each["BM"] * each["BN"] * 64]
-    choice, call = chosen(ours.matmul, a, b, c, options=sizes)
+    mine = chosen(ours.matmul, a, b, c, sizes=sizes, truth=truth, allowed=BF16_ERROR)
     made = others(
         cuBLAS=lambda: lambda: torch.mm(a, b, out=c),
         Triton=triton(lambda: peers.products(a, b, c), c, truth),
     )
-    error = error_of(call, c, truth)
     graph = n <= 2048
     name = f"matmul bf16 {n}{', in a graph' if graph else ''}"
-    return Case(name, 2.0 * n**3, "TFLOP/s", call, made, (error, BF16_ERROR), choice, graph)
+    return Case(name, 2.0 * n**3, "TFLOP/s", {"": mine}, made, graph)
 
 
 def matmul_bf16_rows(quick: bool) -> Iterator[Case]:

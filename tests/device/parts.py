@@ -40,12 +40,12 @@ def doubled_blocks(p, x, y, *, BM=16, BN=256):
 
 def far() -> str:
     """More than 2^31 elements: in one dimension, in two, by columns, and in part."""
-    count = (1 << 31) + 100_003
+    height, width = 65_600, 32_760
+    count = height * width + 100_003
     x = torch.randint(-100, 100, (count,), dtype=torch.int8, device="cuda").to(torch.bfloat16)
     y = torch.full_like(x, float("nan"))
     doubled(x, y)
     require(torch.equal(y, x * 2), "a vector of more than 2^31 elements")
-    height, width = 65_600, 32_760
     square, out = x[: height * width].view(height, width), y[: height * width].view(height, width)
     out.fill_(float("nan"))
     doubled_blocks(square, out)

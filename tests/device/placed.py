@@ -63,7 +63,11 @@ class Device:
             root = root.base
         low, high = byte_bounds(root)
         if low not in self._memory:
-            self._memory[low] = (root, _bytes(low, high), torch.empty(0))
+            self._memory[low] = (
+                root,
+                _bytes(low, high),
+                torch.empty(high - low, dtype=torch.uint8, device=self.name),
+            )
             self._send(low)
         memory = self._memory[low][2]
         offset = array.ctypes.data - low
@@ -90,12 +94,8 @@ class Device:
         )
 
     def _send(self, low: int) -> None:
-        root, host, memory = self._memory[low]
-        sent = torch.from_numpy(host.copy())
-        if len(memory) != len(sent):
-            memory = torch.empty(len(sent), dtype=torch.uint8, device=self.name)
-            self._memory[low] = root, host, memory
-        memory.copy_(sent)
+        _, host, memory = self._memory[low]
+        memory.copy_(torch.from_numpy(host.copy()))
 
     def restore(self) -> None:
         """Put the host's bytes into the device's memory again."""
