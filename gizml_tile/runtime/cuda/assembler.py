@@ -11,9 +11,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import shutil
-import subprocess
-import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -59,6 +56,10 @@ def assemble(text: str, arch: str) -> tuple[bytes, str] | None:
     ptxas = path()
     if ptxas is None:
         return None
+    # Loaded here: a launch of known machine code needs neither.
+    import subprocess
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="gizml-tile-") as folder:
         source, code = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(text)
@@ -86,6 +87,8 @@ def _path(setting: str, search: str) -> Path | None:
     for folder in (spec.submodule_search_locations or []) if spec else []:
         for found in sorted(Path(folder).glob(f"*/bin/{_NAME}"), reverse=True):
             return found
+    import shutil
+
     found_by_path = shutil.which(_NAME, path=search)
     return Path(found_by_path) if found_by_path else None
 
