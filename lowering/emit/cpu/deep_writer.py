@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from gizml_tile.lowering.emit.cpu.access import block_of
 from gizml_tile.lowering.emit.cpu.builder import Value
-from gizml_tile.lowering.emit.cpu.dot import Ahead, DotShape, Finish, depth_step, micro_product
+from gizml_tile.lowering.emit.cpu.dot import micro_product
 from gizml_tile.lowering.emit.cpu.packing import FEW_ROWS_DEPTH, Pack
 from gizml_tile.lowering.emit.cpu.packs import (
     chunk_count,
@@ -22,6 +22,7 @@ from gizml_tile.lowering.emit.cpu.packs import (
 )
 from gizml_tile.lowering.emit.cpu.schedule import DeepItem, DeepTerm
 from gizml_tile.lowering.emit.cpu.scope import Scope
+from gizml_tile.lowering.emit.cpu.shapes import Ahead, DotShape, Finish, depth_step
 
 # Does something with a block of a product: see ``Finish``.
 Write = Callable[[str, Value, int, Value, int], None]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gizml_tile.dtypes import BF16, F32, FP8, I32, DType
-from gizml_tile.lowering.emit.cpu.dot import DotShape, Element, Mode, PanelLayout, panel_layout
 from gizml_tile.lowering.emit.cpu.normalise import ELEMENTWISE
+from gizml_tile.lowering.emit.cpu.shapes import DotShape, Element, Mode, PanelLayout, panel_layout
 from gizml_tile.nodes import Node, Tensor, View
 
 # Steps of k that are multiplied between two visits of the accumulators, and the memory that a chunk of the

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gizml_tile.lowering.emit.cpu.builder import Function, Module, Value
-from gizml_tile.lowering.emit.cpu.dot import depth_step
 from gizml_tile.lowering.emit.cpu.evaluate import Pass
 from gizml_tile.lowering.emit.cpu.packing import Pack, is_invariant, is_thin, lies_ready
 from gizml_tile.lowering.emit.cpu.panels import Packer
 from gizml_tile.lowering.emit.cpu.scope import Scope, Unit
+from gizml_tile.lowering.emit.cpu.shapes import depth_step
 from gizml_tile.nodes import Node, View
 
 # All operands staged for a launch may take this much memory together.

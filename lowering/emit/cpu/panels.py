@@ -15,10 +15,10 @@ from gizml_tile.lowering import rounding
 from gizml_tile.lowering.emit.cpu import storage
 from gizml_tile.lowering.emit.cpu.access import broadcast, numbers
 from gizml_tile.lowering.emit.cpu.builder import Function, Value, splat, vector
-from gizml_tile.lowering.emit.cpu.dot import CACHE_LINE_BYTES, depth_step
 from gizml_tile.lowering.emit.cpu.evaluate import Pass, Place, RowPlace
 from gizml_tile.lowering.emit.cpu.packing import Packing
 from gizml_tile.lowering.emit.cpu.scope import Scope, register_dtype
+from gizml_tile.lowering.emit.cpu.shapes import CACHE_LINE_BYTES, depth_step
 from gizml_tile.lowering.emit.cpu.vectors import Vectors
 from gizml_tile.nodes import Node, View
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from gizml_tile.lowering.emit.cpu.cost import is_heavy
 from gizml_tile.lowering.emit.cpu.deep import DeepProduct, deep_product
-from gizml_tile.lowering.emit.cpu.dot import DotShape, depth_step
 from gizml_tile.lowering.emit.cpu.homes import choose_homes
 from gizml_tile.lowering.emit.cpu.packing import (
     CHUNK_DEPTH,
@@ -36,6 +35,7 @@ from gizml_tile.lowering.emit.cpu.schedule import (
     Task,
     is_scalar,
 )
+from gizml_tile.lowering.emit.cpu.shapes import DotShape, depth_step
 from gizml_tile.nodes import Const, Node, Region, TileProgram, View
 
 

@@ -7,12 +7,8 @@ from dataclasses import dataclass, field
 
 from gizml_tile.lowering.emit.cpu.builder import Value
 from gizml_tile.lowering.emit.cpu.deep_writer import DeepWriter
-from gizml_tile.lowering.emit.cpu.dot import (
-    DotShape,
-    begin_tiles,
-    tile_configuration,
-)
 from gizml_tile.lowering.emit.cpu.evaluate import load_buffer
+from gizml_tile.lowering.emit.cpu.finish import finisher
 from gizml_tile.lowering.emit.cpu.packing import Pack, Packing
 from gizml_tile.lowering.emit.cpu.packs import find_block
 from gizml_tile.lowering.emit.cpu.schedule import (
@@ -24,7 +20,9 @@ from gizml_tile.lowering.emit.cpu.schedule import (
     kind_of,
 )
 from gizml_tile.lowering.emit.cpu.scope import Scope
+from gizml_tile.lowering.emit.cpu.shapes import DotShape
 from gizml_tile.lowering.emit.cpu.steps import GroupWriter
+from gizml_tile.lowering.emit.cpu.tiles import begin_tiles, tile_configuration
 
 LINE = 64
 
@@ -57,7 +55,7 @@ class RegionWriter:
             self._ready(plan, number)
             if isinstance(item, Group):
                 self._homes(item)
-                self._groups(plan).write(item)
+                GroupWriter(self.scope, plan.buffers, self.packings, self._configure).write(item)
             elif isinstance(item, LoopItem):
                 self._loop(item)
             elif isinstance(item, CondItem):
@@ -68,13 +66,11 @@ class RegionWriter:
                 deep = DeepWriter(self.scope, self._memory, self._configure)
                 group = plan.stored_by(number)
                 if group is not None:
-                    deep.write(item, self._groups(plan).finisher(group, item.terms[-1].buffer))
+                    buffer = item.terms[-1].buffer
+                    deep.write(item, finisher(self.scope, plan.buffers, group, buffer))
                     break
                 deep.write(item)
         self._ready(plan, len(plan.items))
-
-    def _groups(self, plan: RegionPlan) -> GroupWriter:
-        return GroupWriter(self.scope, plan.buffers, self.packings, self._configure)
 
     def _ready(self, plan: RegionPlan, number: int) -> None:
         for entry in plan.ready[number]:

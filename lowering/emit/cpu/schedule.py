@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gizml_tile.dtypes import MASK, DType, math_dtype
-from gizml_tile.lowering.emit.cpu.dot import DotShape
 from gizml_tile.lowering.emit.cpu.packing import Pack, Packing, is_thin
+from gizml_tile.lowering.emit.cpu.shapes import DotShape
 from gizml_tile.nodes import Node
 
 # Elements of a block of rows. Passes that compute much want a block's rows fetched while the one before is

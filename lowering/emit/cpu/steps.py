@@ -9,7 +9,7 @@ from functools import partial, reduce
 from gizml_tile.dtypes import MASK, math_dtype
 from gizml_tile.lowering.emit.cpu.access import Line, block_of
 from gizml_tile.lowering.emit.cpu.builder import Value
-from gizml_tile.lowering.emit.cpu.dot import DotShape, micro_product
+from gizml_tile.lowering.emit.cpu.dot import micro_product
 from gizml_tile.lowering.emit.cpu.evaluate import (
     ColumnPlace,
     Pass,
@@ -22,6 +22,7 @@ from gizml_tile.lowering.emit.cpu.packing import Pack, Packing
 from gizml_tile.lowering.emit.cpu.panels import Packer, transpose_block
 from gizml_tile.lowering.emit.cpu.schedule import Buffer, Group, Step, Task
 from gizml_tile.lowering.emit.cpu.scope import Scope, register_dtype
+from gizml_tile.lowering.emit.cpu.shapes import DotShape
 from gizml_tile.lowering.emit.cpu.totals import (
     accumulate,
     combine,
@@ -66,45 +67,6 @@ class GroupWriter:
             return ()
 
         function.loop(0, self._rows(group), block_rows, block)
-
-    def finisher(self, group: Group, product: Buffer) -> Callable[[str, Value, int, Value, int], None]:
-        """Writes a group that only stores, one block of rows and columns at each call.
-
-        A call tells where ``product`` would start if all of it lay where its block does.
-        """
-        scope, function = self.scope, self.scope.function
-        tasks = group.steps[0].tasks
-        shared, roots, _ = self._pass(tasks)
-        puts = {task: block_of(scope, task.node) for task in tasks}
-        width = min(scope.unit.lanes, tasks[0].columns)
-
-        def finish(address: str, first_row: Value, rows: int, column: Value, columns: int) -> None:
-            scope.homes[product] = address
-
-            def in_row(local: Value, _: list[str], *, inside: bool) -> Sequence[str]:
-                row = function.add(first_row, local)
-                place = RowPlace(shared, row, local, width)
-                place.prepare(roots)
-                lines = {task: block.row(row, width) for task, block in puts.items()}
-                for step in range(0, columns, width):
-                    here = place.at(function.add(column, step), inside=inside)
-                    for task, line in lines.items():
-                        value = put_value(scope, task, here)
-                        line.store(scope.arithmetic(width), value, here.column, here.masks)
-                return ()
-
-            def in_rows(inside: bool) -> Sequence[str]:
-                function.loop(0, rows, 1, partial(in_row, inside=inside))
-                return ()
-
-            checks = [block.holds(first_row, rows, column, columns) for block in puts.values()]
-            for node, block in shared.blocks.items():
-                down = (first_row, rows) if node.shape[0] > 1 else (0, 1)
-                across = (column, columns) if node.shape[1] > 1 else (0, 1)
-                checks.append(block.holds(*down, *across))
-            function.when(function.all_of(checks), partial(in_rows, True), partial(in_rows, False))
-
-        return finish
 
     def _rows(self, group: Group) -> Value:
         """Rows worth computing: those that are stored, where the group is only there to store."""

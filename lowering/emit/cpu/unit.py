@@ -9,7 +9,6 @@ from typing import Protocol
 from gizml_tile.dtypes import I64
 from gizml_tile.lowering.emit.cpu.builder import Function, Module, Value
 from gizml_tile.lowering.emit.cpu.cost import program_cost
-from gizml_tile.lowering.emit.cpu.dot import end_tiles
 from gizml_tile.lowering.emit.cpu.explain import explain_plan
 from gizml_tile.lowering.emit.cpu.normalise import normalise
 from gizml_tile.lowering.emit.cpu.order import order_of, program_ids
@@ -30,6 +29,7 @@ from gizml_tile.lowering.emit.cpu.plan import plan
 from gizml_tile.lowering.emit.cpu.regions import Arena, RegionWriter
 from gizml_tile.lowering.emit.cpu.schedule import RegionPlan
 from gizml_tile.lowering.emit.cpu.scope import ArgumentLayout, Scope, Unit
+from gizml_tile.lowering.emit.cpu.tiles import end_tiles
 from gizml_tile.nodes import Node, TileProgram
 
 ENTRY = "entry"

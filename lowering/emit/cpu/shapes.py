@@ -1,0 +1,168 @@
+"""Products as micro-kernels see them: their form, how operands lie, what happens to blocks that are whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gizml_tile.lowering.emit.cpu.builder import Function, Value
+
+Element = Literal["f32", "bf16", "i32"]
+Mode = Literal["fma", "bf16_dot", "amx", "int"]
+
+# A tile register of AMX holds 16 rows of 64 bytes; its product takes 32 bf16 of k at a time.
+TILE_ROWS = 16
+TILE_ROW_BYTES = 64
+TILE_DEPTH = 32
+CACHE_LINE_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class DotShape:
+    """The product of one chunk, C[rows, columns] += A[rows, kc] x B[kc, columns]; strides in elements.
+
+    A is read where it lies, with any row stride; so is B, row by row, if ``b_row_stride`` is not 0. Else it
+    lies in panels. The matrix unit reads panels only.
+    """
+
+    rows: int
+    columns: int
+    kc: int
+    element: Element
+    mode: Mode
+    vector: int
+    a_row_stride: Value
+    c_row_stride: int
+    b_row_stride: Value = 0
+
+    @property
+    def lane(self) -> str:
+        """The LLVM type of an accumulator."""
+        return "i32" if self.mode == "int" else "float"
+
+
+@dataclass(frozen=True, slots=True)
+class PanelLayout:
+    """How a chunk of B lies in memory: elements [columns / width][kc / pair][width][pair]."""
+
+    columns: int
+    kc: int
+    width: int
+    pair: int
+    element_bytes: int
+
+    @property
+    def panels(self) -> int:
+        return self.columns // self.width
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row of a panel: one step of k, or one pair of steps."""
+        return self.width * self.pair * self.element_bytes
+
+    @property
+    def panel_bytes(self) -> int:
+        return self.kc // self.pair * self.row_bytes
+
+    @property
+    def chunk_bytes(self) -> int:
+        return self.panels * self.panel_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Memory that is read soon: ``rows`` of ``row_bytes``, every ``row_stride_bytes``, from ``start``."""
+
+    start: str
+    rows: int
+    row_bytes: int
+    row_stride_bytes: Value
+
+    @property
+    def lines(self) -> int:
+        """Cache lines to fetch."""
+        return self.rows * self.row_bytes // CACHE_LINE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """What happens to each block of C as soon as it is whole: in the chunk for which ``last`` (i1) holds.
+
+    Whole blocks are written one over the other where C starts, which stays in the first cache.
+    ``write(address, row, rows, column, columns)`` is given the address that C would have if all of it
+    lay where this block does, and the block.
+    """
+
+    last: str
+    write: Callable[[str, Value, int, Value, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBlock:
+    """The accumulators that stay in registers: rows x vectors, with ``unroll`` steps of k in one turn."""
+
+    rows: int
+    vectors: int
+    unroll: int
+
+
+# Rows of accumulators two vectors wide, by lanes. 16 registers of 8 lanes hold 6 x 2, 17 % faster than 4 x 2;
+# with 32 registers 8 x 2 is within 1 % of 12 x 2, 14 x 2 and 8 x 3. A machine of 4 lanes has 32 of them.
+BLOCK_ROWS = {16: 8, 8: 6, 4: 8}
+OTHER_BLOCK_ROWS = 4
+
+
+def register_block(rows: int, columns: int, vector: int) -> RegisterBlock:
+    """The accumulators for a product of ``rows`` x ``columns`` with vectors of ``vector`` lanes."""
+    most = 2 * BLOCK_ROWS.get(vector, OTHER_BLOCK_ROWS)
+    vectors = min(2, columns // vector)
+    block_rows = min(rows, most // vectors)
+    while block_rows * vectors * 2 <= most and vectors * 2 * vector <= columns:
+        vectors *= 2
+    return RegisterBlock(block_rows, vectors, 4)
+
+
+def depth_step(shape: DotShape) -> int:
+    """What the depth of a chunk is a multiple of; zeros in A and B pad the product to it."""
+    if shape.mode == "amx":
+        return TILE_DEPTH
+    return 4 * panel_layout(shape).pair
+
+
+def panel_layout(shape: DotShape) -> PanelLayout:
+    """The layout of B that ``micro_product`` reads."""
+    if shape.mode == "amx":
+        return PanelLayout(shape.columns, shape.kc, TILE_ROWS, 2, 2)
+    width = register_block(shape.rows, shape.columns, shape.vector).vectors * shape.vector
+    if shape.mode == "bf16_dot":
+        return PanelLayout(shape.columns, shape.kc, width, 2, 2)
+    return PanelLayout(shape.columns, shape.kc, width, 1, 4)
+
+
+def block_target(b: Function, finish: Finish | None, c: str, block: str) -> str:
+    """Where a block of C is written: whole ones at the start of C."""
+    return block if finish is None else b.emit(f"select i1 {finish.last}, ptr {c}, ptr {block}")
+
+
+def finish_block(
+    b: Function,
+    shape: DotShape,
+    finish: Finish | None,
+    c: str,
+    row: Value,
+    rows: int,
+    column: Value,
+    columns: int,
+) -> None:
+    """Hands on a block of C that is whole."""
+    if finish is None:
+        return
+    write = finish.write
+
+    def whole() -> Sequence[str]:
+        place = b.mul(b.add(b.mul(row, shape.c_row_stride), column), -4)
+        write(b.offset(c, place), row, rows, column, columns)
+        return ()
+
+    b.when(finish.last, whole)
