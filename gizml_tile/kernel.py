@@ -196,7 +196,13 @@ class Kernel(_Written):
                 self._repeats = self._more_repeats.of(key)
 
     def _chosen(
-        self, grid: GridSpec | None, args: tuple[Any, ...], named: Mapping[str, Any], measure: bool
+        self,
+        grid: GridSpec | None,
+        args: tuple[Any, ...],
+        named: Mapping[str, Any],
+        measure: bool,
+        *,
+        launching: bool = True,
     ) -> Mapping[str, object]:
         """The configuration to launch with."""
         assert self._configs is not None
@@ -204,7 +210,7 @@ class Kernel(_Written):
         candidates = [
             Candidate(label(config), self._request(grid, args, {**named, **config})) for config in agreeing
         ]
-        return agreeing[choose(self._traces, candidates, measure)]
+        return agreeing[choose(self._traces, candidates, measure, launching=launching)]
 
     def _refuse_inside(self) -> None:
         tracing = active()
@@ -334,7 +340,7 @@ class Gridded:
         kernel._refuse_inside()
         asked = {name: named.pop(name) for name in ("kind", "arch", "storage") if name in named}
         if kernel._configs is not None:
-            named |= kernel._chosen(self.grid, args, named, False)
+            named |= kernel._chosen(self.grid, args, named, False, launching=False)
         return look(kernel._request(self.grid, args, named), **asked)
 
 
@@ -378,8 +384,8 @@ def kernel(
     """Make a function a kernel: its first parameter is the program, keyword-only ones are constants.
 
     ``grid`` is how many programs a launch has: an int, up to three ints, or a function of the arguments
-    called by keyword. ``configs`` are mappings or records of constants to choose from: on the CPU the
-    first unless ``measure`` or GIZML_TILE_TUNE=1 asks for the fastest.
+    called by keyword. ``configs`` are mappings or records of constants to choose from: on a GPU the
+    fastest, on the CPU the first unless ``measure`` or GIZML_TILE_TUNE=1 asks for the fastest.
     """
     if function is not None:
         return Kernel(function, grid, configs, measure, 1)

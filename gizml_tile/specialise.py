@@ -102,24 +102,27 @@ def launch(
         raise TileError(f"{who}stream is for tensors on a GPU; leave it out", here())
     if is_empty(infos, written, request.grid):
         return prepared.results(), None
-    wanted = layout(infos, written, request.grid)
+    wanted = layout_on(device, request, prepared)
+    executable = code(traces, request, prepared, wanted)
+    on_stream = () if device == "cpu" else (stream,)
+    executable(infos, prepared.scalars, request.grid, *on_stream)
+    return prepared.results(), Launched(request, prepared, wanted, executable)
+
+
+def layout_on(device: str, request: Request, prepared: Prepared) -> Layout | GpuLayout:
+    """What code for a launch on a device is compiled for."""
+    infos = prepared.infos
+    wanted = layout(infos, prepared.variant.written, request.grid)
     if device == "cpu":
-        executable = code(traces, request, prepared, wanted)
-        executable(infos, prepared.scalars, request.grid)
-        return prepared.results(), Launched(request, prepared, wanted, executable)
-    may_alias = wanted.may_alias
-    simple = simplified_of(prepared.variant, request, may_alias)
-    on_gpu = gpu.gpu_layout(
-        simple,
+        return wanted
+    return gpu.gpu_layout(
+        simplified_of(prepared.variant, request, wanted.may_alias),
         gpu.target_of(device, infos[0].pointer),
         infos,
         request.grid,
         prepared.scalars,
-        may_alias=may_alias,
+        may_alias=wanted.may_alias,
     )
-    executable = code(traces, request, prepared, on_gpu)
-    executable(infos, prepared.scalars, request.grid, stream)
-    return prepared.results(), Launched(request, prepared, on_gpu, executable)
 
 
 def prepare(traces: Traces, request: Request) -> Prepared:

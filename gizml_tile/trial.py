@@ -3,43 +3,129 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from gizml_tile.dtypes import MASK, to_numpy
+from gizml_tile.grids import Grid
 from gizml_tile.nodes import TileProgram
 from gizml_tile.runtime.tensors import TensorInfo
 
 _LINE_BYTES = 64
+# Each configuration is run until this much time has passed, at least three times.
+_SECONDS = 0.02
+_LEAST_RUNS = 3
 # Results of sums and products may differ by rounding: by this much of the largest value.
 _TOLERANCE = 2.0**-12
+
+
+class Bench(Protocol):
+    """A device that trials run on while this is entered: what copies its memory, runs and times launches."""
+
+    def __enter__(self) -> Bench:
+        """Set up."""
+
+    def __exit__(self, *error: object) -> None:
+        """Free the copies."""
+
+    def copy(self, low: int, high: int) -> tuple[int, object]:
+        """The address of a copy of memory, as well aligned, and what keeps it."""
+
+    def fetch(self, low: int, high: int) -> np.ndarray[Any, Any]:
+        """The bytes of memory, in the host's."""
+
+    def ready(self, kernel: Any) -> None:
+        """Do what comes before a first launch. Raises TileError where a kernel does not fit the device."""
+
+    def launch(
+        self, kernel: Any, tensors: Sequence[TensorInfo], scalars: Sequence[int | float], grid: Grid
+    ) -> None:
+        """Launch a kernel."""
+
+    def seconds(self, launch: Callable[[], object]) -> float:
+        """How long a launch takes."""
+
+
+class HostBench:
+    """Trials on the CPU."""
+
+    def __enter__(self) -> HostBench:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def copy(self, low: int, high: int) -> tuple[int, object]:
+        """A copy at the same offset from a cache line, so that alignment is the same too."""
+        room = np.empty(high - low + 2 * _LINE_BYTES, np.uint8)
+        start = room.ctypes.data + (low - room.ctypes.data) % _LINE_BYTES
+        ctypes.memmove(start, low, high - low)
+        return start, room
+
+    def fetch(self, low: int, high: int) -> np.ndarray[Any, Any]:
+        """A copy of the bytes."""
+        return np.frombuffer(ctypes.string_at(low, high - low), np.uint8)
+
+    def ready(self, kernel: Any) -> None:
+        """Code for the CPU is ready when it is compiled."""
+
+    def launch(
+        self, kernel: Any, tensors: Sequence[TensorInfo], scalars: Sequence[int | float], grid: Grid
+    ) -> None:
+        """Launch and wait."""
+        kernel(tensors, scalars, grid)
+
+    def seconds(self, launch: Callable[[], object]) -> float:
+        """The fastest of several launches."""
+        best = float("inf")
+        began = time.perf_counter()
+        runs = 0
+        while runs < _LEAST_RUNS or time.perf_counter() - began < _SECONDS:
+            start = time.perf_counter()
+            launch()
+            best = min(best, time.perf_counter() - start)
+            runs += 1
+        return best
+
+
+def bench(device: str, infos: Sequence[TensorInfo]) -> Bench:
+    """A bench on the device that tensors are on."""
+    if device == "cpu":
+        return HostBench()
+    from gizml_tile.runtime.cuda.measuring import Bench as CudaBench
+
+    return CudaBench(infos)
 
 
 class Trial:
     """A launch's tensors with copies in place of all memory that the launch writes."""
 
-    def __init__(self, infos: Sequence[TensorInfo], written: frozenset[int]) -> None:
+    def __init__(self, infos: Sequence[TensorInfo], written: frozenset[int], bench: Bench) -> None:
         self._written = sorted(written)
+        self._bench = bench
         spans = _spans(infos, written)
-        copies = [_copy(low, high) for low, high in spans]
+        copies = [bench.copy(low, high) for low, high in spans]
         self.infos = list(infos)
         for number, info in enumerate(infos):
-            for (low, high), copy in zip(spans, copies, strict=True):
-                if (
-                    low <= info.extent[0]
-                    and info.extent[1] <= high
-                    and info.extent[0] < info.extent[1]
-                ):
-                    pointer = info.pointer - low + copy.ctypes.data
-                    self.infos[number] = replace(info, pointer=pointer, owner=copy)
+            for (low, high), (start, kept) in zip(spans, copies, strict=True):
+                if low <= info.extent[0] and info.extent[1] <= high and info.extent[0] < info.extent[1]:
+                    owner = kept if info.device == "cpu" else info.owner
+                    self.infos[number] = replace(info, pointer=info.pointer - low + start, owner=owner)
         self._results: list[np.ndarray[Any, Any]] = []
 
     def keep_results(self) -> None:
         """Remember what the written tensors hold now."""
-        self._results = [array_of(self.infos[number]).copy() for number in self._written]
+        self._results = []
+        for number in self._written:
+            info = self.infos[number]
+            low, high = info.extent
+            found = self._bench.fetch(low, high)
+            moved = replace(info, pointer=info.pointer - low + found.ctypes.data)
+            self._results.append(array_of(moved).copy())
 
     def difference(self, other: Trial, rounds: bool) -> str:
         """What differs between the results of two trials beyond rounding; empty where nothing does."""
@@ -54,9 +140,7 @@ class Trial:
             scale = float(np.max(np.abs(right), where=np.isfinite(right), initial=0.0))
             precision = 2.0 * float(_epsilon(one.dtype))
             if not rounds or not apart <= scale * max(_TOLERANCE, precision):
-                return (
-                    f"output {number} by up to {apart:.3g} where the largest value is {scale:.3g}"
-                )
+                return f"output {number} by up to {apart:.3g} where the largest value is {scale:.3g}"
         return ""
 
 
@@ -90,15 +174,6 @@ def _spans(infos: Sequence[TensorInfo], written: frozenset[int]) -> list[tuple[i
         if grown == sorted(spans):
             return grown
         spans = grown
-
-
-def _copy(low: int, high: int) -> np.ndarray[Any, Any]:
-    """A copy of memory at the same offset from a cache line, so that alignment is the same too."""
-    room = np.empty(high - low + 2 * _LINE_BYTES, np.uint8)
-    start = (low - room.ctypes.data) % _LINE_BYTES
-    copy = room[start : start + high - low]
-    ctypes.memmove(copy.ctypes.data, low, high - low)
-    return copy
 
 
 def array_of(info: TensorInfo) -> np.ndarray[Any, Any]:

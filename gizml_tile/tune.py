@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gizml_tile import trial
@@ -14,21 +14,18 @@ from gizml_tile.build import versions
 from gizml_tile.captures import freeze, read
 from gizml_tile.errors import TileError, TileWarning, here
 from gizml_tile.grids import as_grid
-from gizml_tile.launch import Layout, Traces, check, is_empty, layout, lock
+from gizml_tile.launch import Traces, check, is_empty, lock
 from gizml_tile.portable import portable
 from gizml_tile.program import Program
 from gizml_tile.records import fields
 from gizml_tile.runtime import disk_cache
 from gizml_tile.runtime.host import host
-from gizml_tile.specialise import Prepared, Request, code, launch, prepare, program_of
+from gizml_tile.runtime.tensors import TensorInfo
+from gizml_tile.specialise import Prepared, Request, code, launch, layout_on, prepare, program_of
 from gizml_tile.tracing import active
 
 TUNE_VARIABLE = "GIZML_TILE_TUNE"
 OPTIONS = ("warps", "stages")
-# Each configuration is run until this much time has passed, at least three times.
-_SECONDS = 0.02
-_LEAST_RUNS = 3
-
 _traces = Traces()
 _winners: dict[Hashable, int] = {}
 
@@ -50,15 +47,13 @@ def tune(
 ) -> tuple[Any, ...]:
     """Run ``body(p, config)`` over ``grid(config)`` with the fastest configuration for these tensors.
 
-    On the CPU the first configuration is taken unless ``measure`` or GIZML_TILE_TUNE=1 asks to
-    measure; that is done once, on copies of what the body writes. All configurations must give the
-    same results up to rounding. Returns the tensors of the ``write`` calls.
+    On a GPU that is measured once, on copies of what the body writes, and kept for its name; on the CPU
+    the first is taken unless ``measure`` or GIZML_TILE_TUNE=1 asks to measure. All configurations
+    must give the same results up to rounding. Returns the tensors of the ``write`` calls.
     """
     tracing = active()
     if tracing is not None:
-        raise TileError(
-            f"tune inside a program: {tracing.name} is being traced; tune after it", here()
-        )
+        raise TileError(f"tune inside a program: {tracing.name} is being traced; tune after it", here())
     known = list(configs)
     if not known:
         raise TileError("tune has no configurations; give at least one", here())
@@ -69,9 +64,7 @@ def tune(
         values = fields(config) or {}
         sizes = as_grid(grid(config) if callable(grid) else grid)
         key = ("tune", len(sizes), freeze(config), reading.key)
-        traced = _with(
-            body, config, {option: values[option] for option in OPTIONS if option in values}
-        )
+        traced = _with(body, config, {option: values[option] for option in OPTIONS if option in values})
         candidates.append(Candidate(repr(config), Request(name, traced, key, reading, sizes)))
     chosen = choose(_traces, candidates, measure)
     return launch(_traces, candidates[chosen].request)[0]
@@ -88,15 +81,19 @@ def _with(
     return traced
 
 
-def choose(traces: Traces, candidates: Sequence[Candidate], measure: bool) -> int:
+def choose(traces: Traces, candidates: Sequence[Candidate], measure: bool, *, launching: bool = True) -> int:
     """Which candidate to launch: the fastest where that is measured, else the first that can be traced.
 
-    Raises TileError where none can be, or where results differ beyond rounding.
+    Without ``launching`` nothing is measured on a GPU: what is known already is used. Raises TileError
+    where no candidate can be traced, or where results differ beyond rounding.
     """
-    measure = measure or os.environ.get(TUNE_VARIABLE, "") == "1"
+    on_gpu = any(info.device != "cpu" for info in _infos(candidates))
+    measure = measure or os.environ.get(TUNE_VARIABLE, "") == "1" or on_gpu
     key = _key(candidates, measure)
     known = _winners.get(key)
     if known is None:
+        if on_gpu and not launching:
+            return _stored(_entry(candidates, key), len(candidates)) or 0
         with lock():
             known = _winners.get(key)
             if known is None:
@@ -105,10 +102,10 @@ def choose(traces: Traces, candidates: Sequence[Candidate], measure: bool) -> in
 
 
 def _choose(traces: Traces, candidates: Sequence[Candidate], measure: bool, key: Hashable) -> int:
-    entry = _entry(key) if measure and len(candidates) > 1 else None
-    stored = disk_cache.get(entry) if entry else None
-    if stored is not None and stored.metadata.get("best") in range(len(candidates)):
-        return int(stored.metadata["best"])
+    entry = _entry(candidates, key) if measure and len(candidates) > 1 else None
+    stored = _stored(entry, len(candidates))
+    if stored is not None:
+        return stored
     fitting: dict[int, Prepared] = {}
     skipped: dict[str, TileError] = {}
     for number, candidate in enumerate(candidates):
@@ -119,56 +116,80 @@ def _choose(traces: Traces, candidates: Sequence[Candidate], measure: bool, key:
             continue
         if not measure:
             break
-    if not fitting:
+    best = None
+    if len(fitting) > 1:
+        best = _measured(traces, candidates, fitting, skipped)
+    elif fitting:
+        best = next(iter(fitting))
+    if best is None:
         raise next(iter(skipped.values()))
     for label, reason in skipped.items():
         _warn(f"configuration {label} is left out: {reason.message}")
-    if len(fitting) == 1:
-        return next(iter(fitting))
-    best = _measured(traces, candidates, fitting)
     if entry:
         disk_cache.put(entry, disk_cache.Entry({"best": best}, b""))
     return best
 
 
-def _entry(key: Hashable) -> str | None:
+def _entry(candidates: Sequence[Candidate], key: Hashable) -> str | None:
     """What a choice is called on disk; None where it rests on something without a name."""
     digest = portable(key)
     if digest is None:
         return None
-    machine = host()
-    return f"tune {digest.hex()} {machine.key} {machine.threads} {versions()}"
+    on_gpu = [info for info in _infos(candidates) if info.device != "cpu"]
+    if on_gpu:
+        from gizml_tile.runtime.cuda.measuring import machine
+
+        name = machine(on_gpu)
+    else:
+        name = f"{host().key} {host().threads}"
+    return f"tune {digest.hex()} {name} {versions()}"
+
+
+def _stored(entry: str | None, count: int) -> int | None:
+    """The choice that an earlier process made."""
+    stored = disk_cache.get(entry) if entry else None
+    best = None if stored is None else stored.metadata.get("best")
+    return best if isinstance(best, int) and best in range(count) else None
 
 
 def _measured(
-    traces: Traces, candidates: Sequence[Candidate], fitting: Mapping[int, Prepared]
-) -> int:
+    traces: Traces,
+    candidates: Sequence[Candidate],
+    fitting: Mapping[int, Prepared],
+    skipped: dict[str, TileError],
+) -> int | None:
+    """The fastest of the candidates that fit the device; the others are added to ``skipped``."""
     times: dict[int, float] = {}
-    first: trial.Trial | None = None
+    first: tuple[str, trial.Trial] | None = None
     for number, prepared in fitting.items():
-        request = candidates[number].request
+        label, request = candidates[number].label, candidates[number].request
         written = prepared.variant.written
-        check(request.name, prepared.names, prepared.infos, written)
+        device = check(request.name, prepared.names, prepared.infos, written)
         if is_empty(prepared.infos, written, request.grid):
             return number
-        wanted: Layout = layout(prepared.infos, written, request.grid)
-        executable = code(traces, request, prepared, wanted)
-        run = trial.Trial(prepared.infos, written)
-        executable(run.infos, prepared.scalars, request.grid)
-        run.keep_results()
-        if first is None:
-            first, first_label = run, candidates[number].label
-        else:
-            program = program_of(prepared.variant, request)
-            difference = run.difference(first, trial.rounds(program))
-            if difference:
-                raise TileError(
-                    f"configurations {first_label} and {candidates[number].label} of {request.name} give "
-                    f"different results: {difference}",
-                    here(),
-                )
-        times[number] = _time(lambda: executable(run.infos, prepared.scalars, request.grid))  # noqa: B023
-    return min(times, key=lambda number: times[number])
+        with trial.bench(device, prepared.infos) as bench:
+            try:
+                executable = code(traces, request, prepared, layout_on(device, request, prepared))
+                bench.ready(executable)
+            except TileError as error:
+                skipped[label] = error
+                continue
+            run = trial.Trial(prepared.infos, written, bench)
+            launch_once = partial(bench.launch, executable, run.infos, prepared.scalars, request.grid)
+            launch_once()
+            run.keep_results()
+            if first is None:
+                first = label, run
+            else:
+                difference = run.difference(first[1], trial.rounds(program_of(prepared.variant, request)))
+                if difference:
+                    raise TileError(
+                        f"configurations {first[0]} and {label} of {request.name} give different results: "
+                        f"{difference}",
+                        here(),
+                    )
+            times[number] = bench.seconds(launch_once)
+    return min(times, key=lambda number: times[number]) if times else None
 
 
 def _warn(message: str) -> None:
@@ -177,26 +198,16 @@ def _warn(message: str) -> None:
         warnings.warn_explicit(message, TileWarning, place.filename, place.line)
 
 
-def _time(launch_once: Callable[[], object]) -> float:
-    """Seconds of the fastest of several launches."""
-    best = float("inf")
-    began = time.perf_counter()
-    runs = 0
-    while runs < _LEAST_RUNS or time.perf_counter() - began < _SECONDS:
-        start = time.perf_counter()
-        launch_once()
-        best = min(best, time.perf_counter() - start)
-        runs += 1
-    return best
-
-
 def _key(candidates: Sequence[Candidate], measure: bool) -> Hashable:
     """What a choice rests on: the traces' keys and the tensors' sizes and strides."""
-    request = candidates[0].request
-    infos = (*request.infos.values(), *request.reading.infos)
-    shapes = tuple((info.dtype, info.shape, info.strides, info.device) for info in infos)
+    shapes = tuple((info.dtype, info.shape, info.strides, info.device) for info in _infos(candidates))
     return (
         measure,
         shapes,
         tuple((each.label, each.request.key, each.request.grid) for each in candidates),
     )
+
+
+def _infos(candidates: Sequence[Candidate]) -> tuple[TensorInfo, ...]:
+    request = candidates[0].request
+    return (*request.infos.values(), *request.reading.infos)

@@ -49,7 +49,11 @@ class LaunchConfig(ctypes.Structure):
 
 
 class FakeCuda:
-    """The driver. ``sizes`` are the bytes of a launch's parameters, which it cannot know by itself."""
+    """The driver. ``sizes`` are the bytes of a launch's parameters, which it cannot know by itself.
+
+    Memory that it gives out is the host's. ``effect`` is called with each launch, and ``milliseconds`` with
+    the last one tells how long it took.
+    """
 
     cuuint64_t = cuuint32_t = int
     CUlaunchConfig = SimpleNamespace
@@ -71,6 +75,9 @@ class FakeCuda:
         self.broken_capture = False
         self.unfinished = set()
         self.owner_of_pointer = 0
+        self.memory = {}
+        self.effect = lambda launch: None
+        self.milliseconds = lambda launch: 1.0
         self._events = 0
         self._thread = threading.local()
         self._native = {}
@@ -201,6 +208,38 @@ class FakeCuda:
         self.calls.append(("cuEventDestroy", event))
         return (SUCCESS,)
 
+    def cuEventSynchronize(self, event):
+        return (SUCCESS,)
+
+    def cuEventElapsedTime(self, start, end):
+        return SUCCESS, self.milliseconds(self.launches[-1])
+
+    def cuStreamSynchronize(self, stream):
+        return (SUCCESS,)
+
+    def cuMemAlloc(self, size):
+        room = ctypes.create_string_buffer(size)
+        self.memory[ctypes.addressof(room)] = room
+        return SUCCESS, ctypes.addressof(room)
+
+    def cuMemFree(self, address):
+        del self.memory[address]
+        return (SUCCESS,)
+
+    def cuMemsetD8Async(self, address, value, size, stream):
+        self.calls.append(("cuMemsetD8Async", address, value, size, stream))
+        ctypes.memset(address, value, size)
+        return (SUCCESS,)
+
+    def cuMemcpyDtoDAsync(self, to, source, size, stream):
+        self.calls.append(("cuMemcpyDtoDAsync", to, source, size, stream))
+        ctypes.memmove(to, source, size)
+        return (SUCCESS,)
+
+    def cuMemcpyDtoH(self, to, source, size):
+        ctypes.memmove(to, source, size)
+        return (SUCCESS,)
+
     def cuTensorMapEncodeTiled(self, kind, rank, address, *rest):
         self.encoded.append((kind, rank, address, *rest))
         content = ctypes.create_string_buffer(address.to_bytes(8, "little") + bytes(range(120)), 128)
@@ -238,6 +277,7 @@ class FakeCuda:
             ),
         )
         self.launches.append(launch)
+        self.effect(launch)
         return SUCCESS
 
     def cuGetProcAddress(self, name, version, flags):

@@ -4,28 +4,9 @@ import sys
 
 import numpy as np
 import pytest
+from on_gpu import OnGpu
 
 import gizml_tile as tile
-
-
-class OnGpu:
-    """An array that says it is a GPU's memory; the driver is asked which GPU's."""
-
-    def __init__(self, array):
-        self.array = array
-
-    @property
-    def shape(self):
-        return self.array.shape
-
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "shape": self.array.shape,
-            "typestr": self.array.dtype.str,
-            "data": (self.array.ctypes.data, False),
-            "version": 3,
-        }
 
 
 @tile.kernel(grid=lambda out, BLOCK, **_: tile.cdiv(out.shape[0], BLOCK))

@@ -91,14 +91,12 @@ def test_a_given_constant_keeps_the_configurations_that_agree():
 
 def slow_configurations(monkeypatch, seconds):
     """Makes each launch take a given time by its block size."""
-    real = tune._time
 
-    def timed(launch_once):
+    def timed(bench, launch_once):
         launch_once()
         return seconds.pop(0)
 
-    monkeypatch.setattr(tune, "_time", timed)
-    return real
+    monkeypatch.setattr(trial.HostBench, "seconds", timed)
 
 
 def test_measuring_keeps_the_fastest_and_changes_no_tensor(monkeypatch):
@@ -148,14 +146,14 @@ def test_programs_that_read_what_they_write_are_measured_on_copies(monkeypatch):
 
 def test_the_winner_is_kept_on_disk(tmp_path):
     program = """
-import json, sys
+import json
 import numpy as np
 import gizml_tile as tile
 
-tune = sys.modules["gizml_tile.tune"]
+from gizml_tile import trial
+
 calls = []
-real = tune._time
-tune._time = lambda launch: calls.append(launch) or (2.0 if len(calls) == 1 else 1.0)
+trial.HostBench.seconds = lambda bench, launch: calls.append(launch) or (2.0 if len(calls) == 1 else 1.0)
 
 @tile.kernel(grid=1, configs=[{"BLOCK": 8}, {"BLOCK": 16}], measure=True)
 def fill(p, out, *, BLOCK):
@@ -257,7 +255,7 @@ def test_tune_measures_a_body_when_asked(monkeypatch):
 def test_trials_copy_all_memory_that_is_written():
     base = np.arange(64, dtype=np.float32)
     infos = [describe(view) for view in (base[:40], base[8:32:2], base[63:47:-1], np.zeros(0, np.float32))]
-    run = trial.Trial(infos, frozenset({1, 2}))
+    run = trial.Trial(infos, frozenset({1, 2}), trial.HostBench())
     for info, copy in zip(infos[:3], run.infos, strict=False):
         assert copy.pointer != info.pointer
         assert copy.pointer % 64 == info.pointer % 64
@@ -283,7 +281,7 @@ def test_trials_copy_all_memory_that_is_written():
 def test_when_results_differ(one, other, rounds, differs):
     trials = []
     for values in (one, other):
-        run = trial.Trial([describe(np.array(values, np.float32))], frozenset({0}))
+        run = trial.Trial([describe(np.array(values, np.float32))], frozenset({0}), trial.HostBench())
         run.keep_results()
         trials.append(run)
     assert bool(trials[1].difference(trials[0], rounds)) == differs
