@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,8 @@ def preview(rewritten: Rewritten, *, diff: bool) -> str:
     """The explicit program a function is rewritten to, or a unified diff from its source."""
     if not diff:
         return rewritten.text
+    import difflib
+
     lines = difflib.unified_diff(
         rewritten.original.splitlines(keepends=True),
         rewritten.text.splitlines(keepends=True),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -34,9 +33,7 @@ class Signature:
     def bind(self, values: tuple[object, ...], named: Mapping[str, object]) -> Arguments:
         """What each parameter holds in a call. Raises TileError at the call's line where it does not fit."""
         if len(values) > len(self.positional) and self.rest is None:
-            raise self._error(
-                f"takes {_count(len(self.positional), 'argument')}, found {len(values)}"
-            )
+            raise self._error(f"takes {_count(len(self.positional), 'argument')}, found {len(values)}")
         given = dict(zip(self.positional, values, strict=False))
         rest = values[len(self.positional) :]
         constants: dict[str, object] = {}
@@ -85,6 +82,8 @@ class Signature:
             ) from None
 
     def _nearest(self, name: str) -> str:
+        import difflib
+
         near = difflib.get_close_matches(name, [*self.positional, *self.constants], 1, 0.4)
         return f"; did you mean {near[0]!r}?" if near else ""
 
@@ -115,9 +114,7 @@ class Arguments:
         for name, value in self.ordered.items():
             values.frame.append(values.take(value, name, self.signature))
         for number, value in enumerate(self.rest):
-            values.frame.append(
-                values.take(value, f"{self.signature.rest}_{number}", self.signature)
-            )
+            values.frame.append(values.take(value, f"{self.signature.rest}_{number}", self.signature))
         return values
 
 

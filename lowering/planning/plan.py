@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gizml_tile.dtypes import DType
 from gizml_tile.layout import Linear
 from gizml_tile.lowering.kernel_ir.instructions import Atom
-from gizml_tile.lowering.planning.signature import AccessFacts, Signature
+from gizml_tile.lowering.planning.signature import Signature
 from gizml_tile.nodes import Node, TileProgram
 from gizml_tile.target import Target
 
