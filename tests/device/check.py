@@ -2,7 +2,8 @@
 
     [what ...] [--programs 600] [--jobs 14]  example product rows attention corpus random part, or part of a
                                              task's name; all by default
-    --sanitize [what ...]                    small launches in this process, for compute-sanitizer
+    --sanitize [what ...]                    small launches in this process, for compute-sanitizer --tool
+                                             memcheck --report-api-errors no, and for --tool racecheck
     --keep FILE                              write the CPU's results of the corpus, on whatever machine
     --results FILE                           compare with those instead of launches on this CPU
     --keep-model                             write what the sentence embeddings need of the real model
@@ -128,7 +129,9 @@ def main() -> None:
         tasks = [task for task in tasks if task[0] == "example" or task[1] in sanitized]
     if options.what:
         tasks = [
-            task for task in tasks if any(each == task[0] or each in str(task[1]) for each in options.what)
+            task
+            for task in tasks
+            if any(task[0].startswith(each) or each in str(task[1]) for each in options.what)
         ]
     start = time.perf_counter()
     if options.sanitize or options.jobs == 1:
