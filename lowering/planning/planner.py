@@ -91,7 +91,7 @@ def plan(
         target,
         signature,
         state.warps,
-        residents(target, state.warps, homes, state.dots),
+        residents(program, target, state.warps, homes),
         _group(state),
         homes,
         state.accesses,

@@ -2,35 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from gizml_tile.lowering.planning.plan import Dot, TileLayout
-from gizml_tile.nodes import Node
+from gizml_tile.lowering.planning.plan import TileLayout
+from gizml_tile.lowering.planning.registers import tile_registers
+from gizml_tile.nodes import REDUCTIONS, Node, Region, TileProgram
 from gizml_tile.target import Target
 
 # Registers for addresses and temporaries beside a thread's elements. Measured on an H200 with rows of 1024
 # to 16384 elements: fewer spill, more leave too few workgroups to hide the barriers.
 _BESIDE = 32
+# Threads with fewer elements take few registers of their own accord: what they hold beside them depends on
+# the operations more than on the elements.
+_MANY = 32
 # Bytes of a multiprocessor's memory that the hardware takes for each workgroup.
 _RESERVED_BYTES = 1024
 
 
-def residents(
-    target: Target,
-    warps: int,
-    homes: Mapping[Node, TileLayout],
-    dots: Mapping[Node, Dot],
-) -> int:
+def residents(program: TileProgram, target: Target, warps: int, homes: Mapping[Node, TileLayout]) -> int:
     """The workgroups that a multiprocessor should hold; 1 leaves the registers to the assembler.
 
     Without products a kernel waits for memory: as many as the registers allow. Products want registers.
     """
-    if dots or not homes:
+    if any(node.op == "dot" for node in program.body.walk()):
+        return 1
+    held = _Held(homes).most(program.body, frozenset())[0]
+    if held < _MANY:
         return 1
     facts, threads = target.facts, warps * target.facts.lanes
-    needed = max(layout.registers for layout in homes.values()) + _BESIDE
-    fitting = facts.unit_registers // (threads * needed)
+    fitting = facts.unit_registers // (threads * (held + _BESIDE))
     return max(1, min(fitting, facts.unit_threads // threads, facts.unit_workgroups))
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a thread holds of tiles where others are reduced, or a loop or branch begins or ends.
+
+    Between such places elements come and go one after the other.
+    """
+
+    homes: Mapping[Node, TileLayout]
+
+    def most(self, region: Region, after: frozenset[Node]) -> tuple[int, frozenset[Node]]:
+        """The most registers in a region after which some nodes are used, and what is used of before it."""
+        live = {*after, *region.results}
+        most = 0
+        for node in reversed(region.nodes):
+            if node.op in REDUCTIONS or node.regions:
+                most = max(most, self.registers(live))
+            live.discard(node)
+            inside: set[Node] = set()
+            for inner in node.regions:
+                # What one turn uses of before the loop, the next uses too.
+                again = _used(inner) if node.op == "loop" else set()
+                held, before = self.most(inner, frozenset(live | again))
+                most = max(most, held)
+                inside |= before.difference(inner.params)
+            live |= inside
+            live.update(node.args)
+        return most, frozenset(live)
+
+    def registers(self, nodes: Iterable[Node]) -> int:
+        return sum(tile_registers(node, self.homes[node]) for node in nodes if node in self.homes)
+
+
+def _used(region: Region) -> set[Node]:
+    """The nodes that a region uses and does not make."""
+    used, made = set(region.results), set(region.params)
+    for node in region.walk():
+        used.update(node.args)
+        made.add(node)
+        for inner in node.regions:
+            used.update(inner.results)
+            made.update(inner.params)
+    return used - made
 
 
 def workgroup_share(target: Target, warps: int) -> int:

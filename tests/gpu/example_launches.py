@@ -16,7 +16,7 @@ from gizml_tile.kernel import Gridded, Kernel
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "measure")
 # Blocks of examples whose own suit a CPU's caches and fit no GPU.
-BLOCKS = {"attention": {"BM": 64, "BN": 64}}
+BLOCKS = {"attention": {"BM": 32, "BN": 32}}
 
 
 class Catcher:

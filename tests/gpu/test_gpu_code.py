@@ -1,0 +1,75 @@
+"""The PTX of the corpus, of the examples and of what is measured, as NVIDIA's assembler sees it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import benchmark_cases
+import elementwise_cases
+import product_cases
+import pytest
+import row_cases
+from example_launches import PROGRAMS, Catcher, run_example
+
+import gizml_tile as tile
+from gizml_tile.kernel import Kernel
+
+sys.path.append(str(Path(__file__).parents[1] / "assemble"))
+
+from ptxas import ARCHS, Report, assemble
+
+CASES = [*elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES]
+# Ragged blocks are computed with on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
+
+
+def reports(texts: Iterable[tuple[str, str, str]]) -> dict[str, Report]:
+    """The assembler's reports by name, for names, texts and architectures; two run at a time."""
+    with ThreadPoolExecutor(2) as pool:
+        found = {name: pool.submit(assemble, text, arch) for name, text, arch in texts}
+        return {name: report.result() for name, report in found.items()}
+
+
+def source(case, arch):
+    return case.launch.source(*case.tensors(), kind="cuda", arch=arch, **case.constants)
+
+
+@pytest.mark.parametrize("number", range(len(ARCHS)), ids=ARCHS)
+def test_the_corpus_assembles(number):
+    """Two of seven cases for each architecture, so that each case is seen on two."""
+    chosen = [case for place, case in enumerate(CASES) if (place * 3 + number) % len(ARCHS) < 2]
+    arch = ARCHS[number]
+    found = reports((case.name, source(case, arch), arch) for case in chosen)
+    assert {name: report.warnings for name, report in found.items() if report.warnings} == {}
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_what_is_measured_does_not_spill(arch):
+    found = reports((case.name, source(case, arch), arch) for case in benchmark_cases.cases(arch))
+    assert {name: report for name, report in found.items() if report.spills or report.warnings} == {}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_example_assembles(program, monkeypatch):
+    """Launches run on the CPU here, so that the example goes on."""
+    texts: dict[tuple[str, str], str] = {}
+    on_the_cpu, run = Kernel._launch, tile.run
+
+    def kernel(kernel, *args, **named):
+        for arch in ARCHS:
+            texts[kernel._kernel.__name__, arch] = kernel.source(*args, kind="cuda", arch=arch, **named)
+        return on_the_cpu(kernel._kernel, kernel.grid, args, named)
+
+    def body(grid, body):
+        for arch in ARCHS:
+            texts["body", arch] = tile.source(grid, body, kind="cuda", arch=arch)
+        return run(grid, body)
+
+    Catcher(monkeypatch, kernel, body)
+    run_example(monkeypatch, program)
+    found = reports((f"{name} {arch}", text, arch) for (name, arch), text in texts.items())
+    assert {name: report.warnings for name, report in found.items() if report.warnings} == {}
+    assert len(found) >= len(ARCHS)
