@@ -116,7 +116,7 @@ def test_configurations_that_do_not_fit_are_left_out_and_named(cuda):
     assert double.best(x, out)["BLOCK"] in (64, 256)
     cuda.most_threads = 16
     with pytest.raises(tile.TileError, match="Fake GPU has registers for 16"):
-        make([{"BLOCK": 128}, {"BLOCK": 512}])(x, out)
+        make([{"BLOCK": 32}, {"BLOCK": 512}])(x, out)
     assert not cuda.memory
 
 
