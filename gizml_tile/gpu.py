@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from gizml_tile.build import versions
 from gizml_tile.launch import strides
-from gizml_tile.nodes import TileProgram
+from gizml_tile.nodes import TileProgram, View
 from gizml_tile.runtime import disk_cache
 from gizml_tile.runtime.tensors import TensorInfo
 from gizml_tile.target import Target, target
@@ -17,7 +17,7 @@ from gizml_tile.target import Target, target
 if TYPE_CHECKING:
     from gizml_tile.lowering.kernel_ir.instructions import Kernel
     from gizml_tile.lowering.planning.plan import Plan
-    from gizml_tile.lowering.planning.signature import Signature
+    from gizml_tile.lowering.planning.signature import AccessFacts, Signature
     from gizml_tile.runtime.cuda.artifact import Artifact
 
 Executable = Callable[..., Any]
@@ -27,6 +27,8 @@ _KNOWN = 256
 _known: dict[str, Executable] = {}
 # Wider accesses than this do not exist.
 _ALIGNMENT = 16
+# Axes of a tensor that the copy engine takes.
+_BOX_RANK = 5
 # Offsets of elements that fit 32 bits, with room for a block beyond the last element.
 _NARROW = 1 << 30
 
@@ -53,17 +55,39 @@ def gpu_layout(
     from gizml_tile.lowering.planning.signature import Signature
 
     shapes = tuple(info.shape for info in infos)
+    kinds = tuple(strides(info.shape, info.strides) for info in infos)
     return GpuLayout(
         target,
         Signature(
-            tuple(strides(info.shape, info.strides) for info in infos),
+            kinds,
             tuple(_alignment(info) for info in infos),
-            facts(program, shapes, grid, scalars),
+            _that_matter(program, kinds, facts(program, shapes, grid, scalars)),
             len(grid),
             any(_reach(info) >= _NARROW for info in infos),
             may_alias,
+            tuple(_has_boxes(info) for info in infos),
         ),
     )
+
+
+def _that_matter(
+    program: TileProgram, kinds: Sequence[Sequence[str]], found: Sequence[AccessFacts]
+) -> tuple[AccessFacts, ...]:
+    """Facts without what no plan rests on, so that fewer sizes are compiled for anew.
+
+    A grain matters along a contiguous axis, and up to the widest access.
+    """
+    nodes = [node for node in program.body.walk() if node.op in ("read", "put")]
+    result = []
+    for node, each in zip(nodes, found, strict=True):
+        view = node.attr
+        assert isinstance(view, View)
+        widest = _ALIGNMENT // program.tensors[view.tensor].dtype.bytes
+        along = kinds[view.tensor][-len(view.block) :]
+        grains = zip(each.grain, along, strict=True)
+        grain = tuple(min(size, widest) if kind == "unit" else 1 for size, kind in grains)
+        result.append(replace(each, grain=grain))
+    return tuple(result)
 
 
 def _alignment(info: TensorInfo) -> int:
@@ -73,6 +97,18 @@ def _alignment(info: TensorInfo) -> int:
         if size > 1 and stride != 1:
             together |= stride * info.dtype.bytes
     return together & -together
+
+
+def _has_boxes(info: TensorInfo) -> bool:
+    """Whether the copy engine can move boxes of a tensor (CUDA driver API, tensor maps)."""
+    steps = [stride * info.dtype.bytes for stride in info.strides]
+    return (
+        1 <= len(info.shape) <= _BOX_RANK
+        and all(0 < size < 1 << 31 for size in info.shape)
+        and not info.pointer % _ALIGNMENT
+        and (info.strides[-1] == 1 or info.shape[-1] == 1)
+        and all(0 <= step < 1 << 40 and not step % _ALIGNMENT for step in steps[:-1])
+    )
 
 
 def _reach(info: TensorInfo) -> int:
@@ -99,9 +135,11 @@ def kernel(program: TileProgram, layout: GpuLayout) -> Kernel:
 def artifact(program: TileProgram, layout: GpuLayout) -> Artifact:
     """The text of a simplified program's kernel, and how it is launched."""
     from gizml_tile.lowering.emit import ptx
-    from gizml_tile.runtime.cuda.artifact import of_emitted
+    from gizml_tile.runtime.cuda.artifact import LaunchShape, of_emitted
 
-    return of_emitted(ptx.emit(kernel(program, layout)))
+    emitted = ptx.emit(kernel(program, layout))
+    launch = LaunchShape("persistent", emitted.resident) if emitted.persistent else LaunchShape()
+    return of_emitted(emitted, launch=launch)
 
 
 def source(program: TileProgram, layout: GpuLayout) -> str:

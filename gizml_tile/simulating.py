@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 # A copy of a tensor starts where devices give out memory, but for what the tensor's address is beyond a
 # multiple of this: no access is wider, and where the host has put an array says no more of a device.
 _ALIGNMENT = 16
+_UNITS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,9 @@ def run(
 
     pieces = _pieces(infos)
     memories = [_memory(info, _piece(info, pieces)) for info in infos]
-    findings = simulate(kernel, memories, scalars, grid)
+    # A small device's share of programs, so that a workgroup runs several.
+    few = (min(math.prod(grid), _UNITS),) if kernel.persistent else None
+    findings = simulate(kernel, memories, scalars, grid, workgroups=few)
     for number in written:
         info = infos[number]
         if info.size:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gizml_tile.dtypes import I32
 from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.in_memory import expand_chain
 from gizml_tile.lowering.expand.memory import expand_put, expand_read, meet
 from gizml_tile.lowering.expand.products import expand_product
 from gizml_tile.lowering.expand.reduce import expand_reduce
-from gizml_tile.lowering.expand.staging import Ring, open_ring, stage_here
+from gizml_tile.lowering.expand.specialised import store_in_bulk
+from gizml_tile.lowering.expand.staging import open_ring, stage_here
 from gizml_tile.lowering.expand.values import make_tile
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.planning.plan import UNIFORM, TileLayout
@@ -37,6 +37,8 @@ def _expand_node(x: Expansion, node: Node) -> None:
         case "put":
             if node.args[0] in x.plan.chains:
                 expand_chain(x, node)
+            elif x.plan.specialised is not None and node in x.plan.specialised.stores:
+                store_in_bulk(x, node, x.plan.specialised.stores[node])
             else:
                 expand_put(x, node)
         case "read":
@@ -100,8 +102,7 @@ def _expand_loop(x: Expansion, node: Node) -> None:
     inits = [_carried(x, init, param) for init, param in zip(node.args[3:], region.params[1:], strict=True)]
     ring = open_ring(x, node)
     if ring is not None:
-        ring.fill(start, stop, step)
-        inits.append(x.build.constant(0, I32))
+        inits.append(ring.begin(start, stop, step))
 
     def body(counter: Value, carried: tuple[Value, ...]) -> Sequence[Value]:
         with x.block():
@@ -127,15 +128,8 @@ def _expand_loop(x: Expansion, node: Node) -> None:
     with x.memory.repeated():
         finals = x.build.loop(start, stop, step, inits, body)
     if ring is not None:
-        _close(x, ring)
+        ring.end(finals[-1])
     _define_results(x, node, finals)
-
-
-def _close(x: Expansion, ring: Ring) -> None:
-    for buffer in ring.buffers:
-        # The last turn's blocks may still be being read when others get these bytes.
-        x.memory.before_read(buffer)
-        x.memory.release(buffer)
 
 
 def _expand_cond(x: Expansion, node: Node) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from gizml_tile.dtypes import I32, I64, DType
 from gizml_tile.errors import Place
@@ -27,9 +28,44 @@ class Move:
     text: str
 
 
+_SIGNAL_BYTES = 8
+
 MakeTile = Callable[["Expansion", Node, TileLayout], Value]
 MakeIndex = Callable[["Expansion", Node], Value]
 Convert = Callable[["Expansion", Value, TileLayout, TileLayout], Value]
+
+
+class Turns(Protocol):
+    """The blocks of a loop's staged reads, turn by turn; one I32 that the loop carries tells where it is."""
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether nothing goes through the registers of the threads that compute."""
+        ...
+
+    def begin(self, start: Value, stop: Value, step: Value) -> Value:
+        """Before the loop: what it carries at first."""
+        ...
+
+    def turn(self, counter: Value, stop: Value, step: Value, slot: Value) -> None:
+        """At the beginning of a turn: its blocks are there."""
+        ...
+
+    def load(self, counter: Value, stop: Value, step: Value) -> list[Value]:
+        """Blocks of a later turn in registers, if not asynchronous."""
+        ...
+
+    def store(self, values: Sequence[Value], slot: Value) -> None:
+        """What was loaded goes to its place."""
+        ...
+
+    def next(self, slot: Value) -> Value:
+        """At the end of a turn: what the next one has."""
+        ...
+
+    def end(self, slot: Value) -> None:
+        """After the loop, with what it carried at last."""
+        ...
 
 
 class Expansion:
@@ -43,7 +79,12 @@ class Expansion:
     def __init__(self, plan: Plan, make: MakeTile, make_index: MakeIndex, convert: Convert) -> None:
         self.plan = plan
         self.build = Builder()
-        self.memory = WorkgroupMemory(self.build, plan.threads, plan.target.facts.workgroup_memory)
+        limit = plan.target.facts.workgroup_memory - _SIGNAL_BYTES * plan.signals
+        # Threads that compute meet at a barrier of their own where there are others.
+        own = 0 if plan.specialised is None else 1
+        self.memory = WorkgroupMemory(self.build, plan.threads, limit, own)
+        # The rings of loops whose blocks others bring.
+        self.rings: dict[Node, Turns] = {}
         # What moved between layouts, for the explanation.
         self.moves: list[Move] = []
         # Accesses before which the workgroup meets, and indices that are never negative.

@@ -31,15 +31,15 @@ def make_index(x: Expansion, node: Node) -> Value:
     return expand_index(build, node, args)
 
 
-def define_ids(x: Expansion, group: int) -> None:
-    """Say which program of the grid this workgroup runs: workgroups are numbered in one line.
+def define_ids(x: Expansion, group: int, line: Value) -> None:
+    """Say which program of the grid runs: programs are numbered in one ``line``, an I32.
 
     Without groups axis 0 goes fastest. With them ``group`` neighbours along axis 1 are run for each
     program along axis 0 in turn, so that those which run together share blocks of both operands in the
     cache: with a group of 2 on a 3 x 4 grid the order is
     (0,0) (0,1) (1,0) (1,1) (2,0) (2,1) (0,2) (0,3) ...
     """
-    places = _grouped(x, group) if group else _in_order(x)
+    places = _grouped(x, group, line) if group else _in_order(x, line)
     for node in x.program.body.walk():
         if node.op == "id":
             assert isinstance(node.attr, int)
@@ -47,8 +47,8 @@ def define_ids(x: Expansion, group: int) -> None:
             x.define_index(node, x.build.convert(place, I64))
 
 
-def _in_order(x: Expansion) -> list[Value]:
-    build, line = x.build, x.build.workgroup(0)
+def _in_order(x: Expansion, line: Value) -> list[Value]:
+    build = x.build
     places = []
     for axis in range(x.plan.signature.grid_rank - 1):
         size = build.convert(build.parameter(Parameter("grid", 0, axis)), I32)
@@ -58,14 +58,13 @@ def _in_order(x: Expansion) -> list[Value]:
     return [*places, line]
 
 
-def _grouped(x: Expansion, group: int) -> list[Value]:
+def _grouped(x: Expansion, group: int, line: Value) -> list[Value]:
     build = x.build
     sizes = [
         build.convert(build.parameter(Parameter("grid", 0, axis)), I32)
         for axis in range(x.plan.signature.grid_rank)
     ]
     plane = build.mul(sizes[0], sizes[1])
-    line = build.workgroup(0)
     outer = build.map("div", line, plane)
     within = build.sub(line, build.mul(outer, plane))
     full = build.mul(build.constant(group, I32), sizes[0])

@@ -6,6 +6,7 @@ from gizml_tile.lowering.expand.control import expand_region
 from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion, Move
 from gizml_tile.lowering.expand.indices import define_ids, make_index
+from gizml_tile.lowering.expand.specialised import expand_roles, open_rings
 from gizml_tile.lowering.expand.values import make_tile
 from gizml_tile.lowering.kernel_ir.instructions import Kernel, Parameter
 from gizml_tile.lowering.passes.pipeline import simplify
@@ -20,8 +21,12 @@ def expand(plan: Plan) -> Kernel:
 def expand_noting(plan: Plan) -> tuple[Kernel, list[Move]]:
     """The kernel of a plan, and what moves between layouts in it."""
     x = Expansion(plan, make_tile, make_index, convert)
-    define_ids(x, plan.group)
-    expand_region(x, plan.program.body)
+    if plan.specialised is None:
+        define_ids(x, plan.group, x.build.workgroup(0))
+        expand_region(x, plan.program.body)
+    else:
+        open_rings(x)
+        expand_roles(x, plan.specialised, lambda: expand_region(x, plan.program.body))
     body = x.build.body()
     parameters = [each.attr for each in body.walk() if each.op == "parameter"]
     tensors = range(len(plan.program.tensors))
@@ -35,8 +40,10 @@ def expand_noting(plan: Plan) -> tuple[Kernel, list[Move]]:
             *sorted(used, key=lambda each: (each.kind, each.number, each.axis)),
         ),
         tuple(x.memory.buffers),
-        plan.threads,
+        plan.launched_threads,
         body,
+        signals=plan.signals,
         resident=plan.resident,
+        persistent=plan.specialised is not None,
     )
     return simplify(kernel), x.moves

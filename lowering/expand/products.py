@@ -8,6 +8,7 @@ from gizml_tile.lowering.expand.dot import expand_dot
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.shared import store_shared
 from gizml_tile.lowering.expand.sources import Registers, Shared, Source
+from gizml_tile.lowering.expand.specialised.product import expand_group_product
 from gizml_tile.lowering.expand.storage import convert as convert_dtype
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.planning.operands import operand
@@ -21,6 +22,8 @@ def expand_product(x: Expansion, node: Node) -> Value:
     dot = x.plan.dots[node]
     home = x.home(node)
     assert home is not None
+    if dot.groups:
+        return expand_group_product(x, node)
     sources: list[Source] = []
     scratch: list[int] = []
     for arg, layout in zip(node.args[:2], (dot.a, dot.b), strict=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gizml_tile.dtypes import I32, I64
 from gizml_tile.lowering.expand.blocks import copy_block, load_block, move_block
-from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.expansion import Expansion, Turns
 from gizml_tile.lowering.expand.memory import meet
 from gizml_tile.lowering.expand.shared import store_shared
 from gizml_tile.lowering.expand.sources import Shared
@@ -57,14 +57,15 @@ class Ring:
         """Whether all copies go around the registers."""
         return all(self.x.plan.stages[node].asynchronous for node in self.nodes)
 
-    def fill(self, start: Value, stop: Value, step: Value) -> None:
-        """Copy the first turns' blocks, before the loop."""
+    def begin(self, start: Value, stop: Value, step: Value) -> Value:
+        """Copy the first turns' blocks, before the loop, which begins with the first slot."""
         if not self.x.meetings.isdisjoint(self.nodes):
             self.x.memory.barrier()
         counter = start
         for slot in range(self.slots - 1):
             self._copy(counter, stop, step, self.x.build.constant(slot, I32))
             counter = self.x.build.add(counter, step)
+        return self.x.build.constant(0, I32)
 
     def turn(self, counter: Value, stop: Value, step: Value, slot: Value) -> None:
         """At the beginning of a turn: its blocks are there, and a later turn's are on their way."""
@@ -112,6 +113,12 @@ class Ring:
         last = build.map("eq", following, build.constant(self.slots, I32))
         return build.select(last, build.constant(0, I32), following)
 
+    def end(self, slot: Value) -> None:
+        """Let others have the buffers' bytes; the last turn's blocks may still be being read."""
+        for buffer in self.buffers:
+            self.x.memory.before_read(buffer)
+            self.x.memory.release(buffer)
+
     def before(self, slot: Value) -> Value:
         """The slot of the turn before, which is free for the block that is copied next."""
         build = self.x.build
@@ -151,8 +158,10 @@ class Ring:
         return self.x.build.map("lt" if step.attr > 0 else "gt", counter, stop)
 
 
-def open_ring(x: Expansion, loop: Node) -> Ring | None:
+def open_ring(x: Expansion, loop: Node) -> Turns | None:
     """The ring of a loop's staged reads; None where it has none."""
+    if loop in x.rings:
+        return x.rings[loop]
     nodes = [node for node, stage in x.plan.stages.items() if stage.loop is loop]
     if not nodes:
         return None

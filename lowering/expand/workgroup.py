@@ -33,10 +33,11 @@ class WorkgroupMemory:
     written. A loop's body starts as if everything had just been used, because its last turn may have.
     """
 
-    def __init__(self, build: Builder, threads: int, limit: int) -> None:
+    def __init__(self, build: Builder, threads: int, limit: int, barrier: int = 0) -> None:
         self.buffers: list[Buffer] = []
         self._build = build
         self._threads = threads
+        self._barrier = barrier
         self.limit = limit
         self._taken: dict[int, _Range] = {}
         self._pending = _Pending([], [])
@@ -46,9 +47,12 @@ class WorkgroupMemory:
         """Bytes in use by all buffers so far."""
         return max((buffer.offset + buffer.bytes for buffer in self.buffers), default=0)
 
-    def allocate(self, name: str, dtype: DType, elements: int) -> int:
-        """A buffer's number. Raises TileError where the device has not that much."""
-        size = -(-elements * dtype.bytes // _ALIGNMENT) * _ALIGNMENT
+    def allocate(self, name: str, dtype: DType, elements: int, whole: int = _ALIGNMENT) -> int:
+        """A buffer's number; it takes ``whole`` bytes or a multiple.
+
+        Raises TileError where the device has not that much.
+        """
+        size = -(-elements * dtype.bytes // whole) * whole
         busy = [*self._pending.written, *self._pending.read]
         offset = self._place(size, [*self._taken.values(), *busy])
         if offset + size > max(self.bytes, _ROOMY_BYTES):
@@ -74,7 +78,7 @@ class WorkgroupMemory:
 
     def barrier(self) -> None:
         """All threads of the workgroup meet."""
-        self._build.barrier(0, self._threads)
+        self._build.barrier(self._barrier, self._threads)
         self._pending = _Pending([], [])
 
     def before_write(self, number: int) -> None:

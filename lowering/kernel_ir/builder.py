@@ -200,8 +200,8 @@ class Builder:
 
     # Between threads
 
-    def barrier(self, number: int, threads: int, *, arrive: bool = False) -> None:
-        self.emit("barrier", attr=Barrier(number, threads, arrive))
+    def barrier(self, number: int, threads: int, *, arrive: bool = False, each: bool = False) -> None:
+        self.emit("barrier", attr=Barrier(number, threads, arrive, each))
 
     def warp_barrier(self) -> None:
         self.emit("warp_barrier")

@@ -174,12 +174,14 @@ class Copy:
 class Barrier:
     """A meeting of ``threads`` threads at one of 16 numbered barriers.
 
-    Number 0 with all threads is the workgroup's. With ``arrive`` the thread does not wait.
+    Number 0 with all threads is the workgroup's. With ``arrive`` the thread does not wait. With ``each``
+    every ``threads`` threads have a barrier of their own, in the order of their warps from ``number`` on.
     """
 
     number: int
     threads: int
     arrive: bool = False
+    each: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +348,8 @@ class Kernel:
     """A kernel for one target.
 
     ``axes`` is how many axes of the hardware's grid it uses: 1, or those of the user's grid. ``signals``
-    is the number of transaction barriers, which lie after the buffers, 8 bytes each.
+    is the number of transaction barriers, which lie after the buffers, 8 bytes each. A ``persistent`` kernel's
+    workgroups run any number of programs.
     """
 
     name: str
@@ -359,6 +362,7 @@ class Kernel:
     axes: int = 1
     signals: int = 0
     resident: int = 1
+    persistent: bool = False
 
     @property
     def workgroup_memory(self) -> int:

@@ -36,6 +36,9 @@ class TileLayout:
         return TileLayout(f"transposed {self.name}", self.linear.transposed())
 
 
+# Four, so that the roles can trade registers, though one thread alone brings blocks.
+_BRINGING_WARPS = 4
+
 UNIFORM = TileLayout("uniform", Linear.of((1, 1), register=(), lane=(), warp=()))
 
 
@@ -108,7 +111,8 @@ class Dot:
 
     ``atom`` is None for fused multiply-adds. ``operand`` is the type that both operands have in fragments
     (products of it are exact). ``a``, ``b`` and ``c`` are the layouts of the whole operand and result
-    tiles; warps form a grid of ``warps[0]`` along the rows by ``warps[1]`` along the columns.
+    tiles; warps form a grid of ``warps[0]`` along the rows by ``warps[1]`` along the columns. With ``groups``
+    so many times four warps make it asynchronously, each 64 rows, from operands in workgroup memory.
     """
 
     atom: Atom | None
@@ -117,6 +121,7 @@ class Dot:
     a: TileLayout
     b: TileLayout
     c: TileLayout
+    groups: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,8 @@ class Stage:
 
     In a ``loop`` it is copied ``slots - 1`` turns ahead; without one where it stands. Each thread copies
     pieces of ``vector`` neighbours along ``axis`` as ``layout`` says; ``asynchronous`` copies go around the
-    registers. ``masked`` and ``leading`` are as for an `Access`.
+    registers. ``masked`` and ``leading`` are as for an `Access`. With a ``span`` the copy engine brings it in
+    panels of so many bytes of each row.
     """
 
     tile: SharedTile
@@ -137,6 +143,36 @@ class Stage:
     asynchronous: bool
     masked: tuple[bool, bool]
     leading: bool
+    span: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BulkStore:
+    """A put whose tile goes through workgroup memory to the copy engine, a panel of columns after the other.
+
+    ``layout`` is where the tile is, ``tile`` how one panel lies in one of ``buffers`` pieces of memory, in
+    rows of ``span`` bytes.
+    """
+
+    layout: TileLayout
+    tile: SharedTile
+    span: int
+    buffers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Specialised:
+    """A program whose warps have roles: one brings the blocks of tensors, ``groups`` of four multiply.
+
+    The workgroups are as many as the device holds, and each runs programs in turn. ``loops`` are those whose
+    blocks are brought; a thread that brings holds ``registers[0]`` registers and one that multiplies
+    ``registers[1]``, or all the same with 0.
+    """
+
+    groups: int
+    loops: tuple[Node, ...]
+    registers: tuple[int, int]
+    stores: Mapping[Node, BulkStore] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +197,8 @@ class Plan:
     the hardware's own order.
     ``layouts`` has every tile node that has a home in registers; the others are made where they are used.
     ``chains`` has the tiles that elementwise operations read and make in workgroup memory.
-    ``bypassed`` are transposes and exact conversions that products look behind.
+    ``bypassed`` are transposes and exact conversions that products look behind. ``warps`` are those that
+    compute; with ``specialised`` there are others beside.
     """
 
     program: TileProgram
@@ -178,11 +215,28 @@ class Plan:
     choices: Mapping[Node, tuple[tuple[str, Choice], ...]]
     reasons: Mapping[Node, str]
     chains: Mapping[Node, Chain] = field(default_factory=dict)
+    specialised: Specialised | None = None
 
     @property
     def threads(self) -> int:
-        """Threads of a workgroup."""
+        """Threads of a workgroup that compute."""
         return self.warps * self.target.facts.lanes
+
+    @property
+    def launched_threads(self) -> int:
+        """Threads of a workgroup, those that bring blocks among them."""
+        beside = _BRINGING_WARPS * self.target.facts.lanes if self.specialised is not None else 0
+        return self.threads + beside
+
+    @property
+    def signals(self) -> int:
+        """Transaction barriers: two for each slot of a ring that the copy engine fills."""
+        loops = () if self.specialised is None else self.specialised.loops
+        return sum(2 * self.slots(loop) for loop in loops)
+
+    def slots(self, loop: Node) -> int:
+        """The turns whose blocks the ring of a loop holds."""
+        return next(stage.slots for stage in self.stages.values() if stage.loop is loop)
 
     def layout_name(self, node: Node) -> str:
         """A tile's layout in a word or two: where it lives, or that it is made where it is used."""

@@ -19,10 +19,16 @@ from gizml_tile.lowering.planning.classes import (
 )
 from gizml_tile.lowering.planning.in_memory import plan_in_memory
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
-from gizml_tile.lowering.planning.plan import Access, Chain, Choice, Dot, Plan, Stage, TileLayout
+from gizml_tile.lowering.planning.plan import Access, Chain, Choice, Dot, Plan, Specialised, Stage, TileLayout
 from gizml_tile.lowering.planning.registers import check_registers
 from gizml_tile.lowering.planning.residency import residents
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
+from gizml_tile.lowering.planning.specialised import (
+    group_dot,
+    plan_brought_stages,
+    plan_roles,
+    plan_stores,
+)
 from gizml_tile.lowering.planning.stages import fast_axis, plan_stages
 from gizml_tile.lowering.planning.vectors import Traffic, traffic
 from gizml_tile.nodes import Node, TileProgram, View
@@ -49,6 +55,7 @@ class Planning:
     reasons: dict[Node, str] = field(default_factory=dict)
     chains: dict[Node, Chain] = field(default_factory=dict)
     fragments: set[Class] = field(default_factory=set)
+    specialised: Specialised | None = None
 
     def chose(self, node: Node, what: str, choice: Choice) -> None:
         """Keep the table of variants of an operation."""
@@ -76,12 +83,17 @@ def plan(
         dict(zip(reads_and_puts, signature.facts, strict=True)),
         find_classes(program, find_free(program), uses),
     )
+    plan_roles(state)
     _choose_warps(state)
     # Products first: their results' layouts are the instruction's, and everything else can follow.
     _plan_dots(state)
     _lay_out(state)
-    plan_stages(state)
-    plan_in_memory(state)
+    if state.specialised is not None:
+        plan_stores(state)
+        plan_brought_stages(state)
+    else:
+        plan_stages(state)
+        plan_in_memory(state)
     _plan_accesses(state)
     bypassed = frozenset(node for node in state.classes if _is_bypassed(state, node))
     homes = _homes(state, bypassed)
@@ -101,6 +113,7 @@ def plan(
         {node: tuple(table) for node, table in state.choices.items()},
         state.reasons,
         state.chains,
+        state.specialised,
     )
 
 
@@ -132,6 +145,9 @@ def _group(state: Planning) -> int:
 
 def _choose_warps(state: Planning) -> None:
     program = state.program
+    if state.specialised is not None:
+        state.warps = 4 * state.specialised.groups
+        return
     if program.warps:
         state.warps = program.warps
         return
@@ -168,6 +184,9 @@ def _accumulated(program: TileProgram, products: list[Node]) -> int:
 def _plan_dots(state: Planning) -> None:
     for node in state.program.body.walk():
         if node.op != "dot":
+            continue
+        if state.specialised is not None:
+            state.dots[node] = group_dot(state, node)
             continue
         a, b = operand(node.args[0]).node, operand(node.args[1]).node
         assert a.dtype is not None and b.dtype is not None
@@ -309,6 +328,8 @@ def _shared_along(state: Planning, each: Class) -> int | None:
 def _plan_accesses(state: Planning) -> None:
     for node in state.program.body.walk():
         if node.op not in ("read", "put") or node in state.stages:
+            continue
+        if state.specialised is not None and node in state.specialised.stores:
             continue
         tile = node if node.op == "read" else node.args[0]
         assert isinstance(node.attr, View)

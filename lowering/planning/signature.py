@@ -27,7 +27,8 @@ class Signature:
     ``strides`` has each tensor's kind of stride along each axis (``"unit"``, ``"zero"`` or ``"any"``),
     ``alignments`` the bytes (1 to 16) that divide each tensor's address and all its strides but the unit
     one. ``facts`` has the `AccessFacts` of each read and put of the traced program, in program order.
-    ``wide`` tells that offsets of elements need 64 bits.
+    ``wide`` tells that offsets of elements need 64 bits. ``boxes`` tells of each tensor that the copy engine
+    can move boxes of it: nothing is empty, and steps are multiples of 16 bytes forwards.
     """
 
     strides: tuple[tuple[str, ...], ...]
@@ -36,3 +37,4 @@ class Signature:
     grid_rank: int
     wide: bool
     may_alias: bool
+    boxes: tuple[bool, ...] = ()

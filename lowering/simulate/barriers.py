@@ -19,6 +19,9 @@ def barrier(threads: Threads, at: Instruction) -> Iterator[Waiting]:
     clocks = batch.clocks
     arrived = _arrivals(threads, at)
     here = np.flatnonzero(arrived)
+    if wanted.each:
+        _meet_in_groups(threads, at, wanted, here)
+        return
     if threads.outer is None and wanted.threads == threads.each:
         # All threads run the same code, so nobody comes later.
         if batch.checks and (arrived[here] == threads.each).all():
@@ -41,6 +44,17 @@ def barrier(threads: Threads, at: Instruction) -> Iterator[Waiting]:
     batch.progress += 1
     for workgroup in here:
         clocks.acquire(np.array([workgroup]), warps[workgroup], meeting.released[[workgroup]])
+
+
+def _meet_in_groups(threads: Threads, at: Instruction, wanted: Barrier, here: Array) -> None:
+    """Groups of warps that each have a barrier; all run the same code, so nobody comes later."""
+    batch = threads.batch
+    each = wanted.threads // batch.lanes
+    if threads.first_warp % each or threads.warps % each:
+        batch.log.add("divergent barrier", at, f"{threads.warps} warps are no whole groups of {each}")
+    elif batch.checks:
+        for first in range(threads.first_warp, threads.first_warp + threads.warps, each):
+            batch.clocks.meet(here, np.arange(first, first + each))
 
 
 def _arrive(threads: Threads, at: Instruction, wanted: Barrier, meeting: Meeting, arrived: Array) -> None:

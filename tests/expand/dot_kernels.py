@@ -78,6 +78,7 @@ def product_kernel(case: Case) -> tuple[Kernel, Dot]:
     program = TileProgram("product", tensors, (), (2,), Region((a, b), (node,), ()))
     nothing = {each.name: {} for each in fields(Plan)}
     known = {"program": program, "target": case.target, "warps": case.warps, "dots": {node: dot}}
+    known["specialised"] = None
     plan = Plan(**nothing | known | {"signature": Signature((), (), (), 1, False, False), "group": 0})
     x = Expansion(plan, make_tile, make_index, convert)
     sources = [_source(x, case, dot, number) for number in (0, 1)]

@@ -180,6 +180,6 @@ def run_program(program, memories, grid, layouts, warps=1, scalars=(), wide=Fals
         if node.op == "read":
             homes[node] = layouts[node]
     x = expansion(program, warps, signature=signature, layouts=homes, accesses=accesses)
-    define_ids(x, 0)
+    define_ids(x, 0, x.build.workgroup(0))
     expand_region(x, program.body)
     return x, run(x, *memories, grid=grid, scalars=scalars)

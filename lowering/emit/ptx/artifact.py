@@ -35,7 +35,7 @@ class PtxArtifact:
 
     A launch passes ``arguments`` and then ``maps``, each in order, to ``entry`` with ``threads`` threads
     and ``workgroup_memory`` bytes of dynamic workgroup memory. ``resident`` workgroups are meant to
-    share a multiprocessor.
+    share a multiprocessor. A ``persistent`` kernel takes any number of workgroups.
     """
 
     text: str
@@ -46,3 +46,4 @@ class PtxArtifact:
     arguments: tuple[Argument, ...]
     maps: tuple[TensorMap, ...]
     resident: int
+    persistent: bool = False

@@ -220,8 +220,20 @@ def _barrier(writer: Writer, instruction: Instruction) -> Words:
     assert isinstance(barrier, Barrier)
     form = "arrive" if barrier.arrive else "sync"
     everyone = barrier.number == 0 and barrier.threads == writer.kernel.threads and not barrier.arrive
-    writer.lines.append(f"bar.{form} {barrier.number}{'' if everyone else f', {barrier.threads}'};")
+    number = _own_barrier(writer, barrier) if barrier.each else str(barrier.number)
+    writer.lines.append(f"bar.{form} {number}{'' if everyone else f', {barrier.threads}'};")
     return ()
+
+
+def _own_barrier(writer: Writer, barrier: Barrier) -> str:
+    """The number of the barrier of a thread's own group of warps."""
+    warps = barrier.threads // writer.kernel.target.facts.lanes
+    return writer.once(
+        (barrier,),
+        "r",
+        f"shr.u32 {{}}, {_warp(writer)}, {warps.bit_length() - 1};",
+        f"add.u32 {{0}}, {{0}}, {barrier.number};",
+    )
 
 
 def _warp_barrier(writer: Writer, instruction: Instruction) -> Words:

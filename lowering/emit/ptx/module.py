@@ -79,6 +79,7 @@ def emit(kernel: Kernel) -> PtxArtifact:
         arguments=arguments,
         maps=tuple(writer.maps),
         resident=kernel.resident,
+        persistent=kernel.persistent,
     )
 
 

@@ -1,0 +1,7 @@
+"""Warps with roles: one brings blocks by the copy engine, the others multiply and store."""
+
+from gizml_tile.lowering.expand.specialised.ring import open_rings
+from gizml_tile.lowering.expand.specialised.roles import expand_roles
+from gizml_tile.lowering.expand.specialised.store import store_in_bulk
+
+__all__ = ["expand_roles", "open_rings", "store_in_bulk"]

@@ -1,0 +1,89 @@
+"""Products by groups of four warps, asynchronously, from blocks in workgroup memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gizml_tile.dtypes import F32, I32
+from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.sources import Shared
+from gizml_tile.lowering.kernel_ir.builder import Value
+from gizml_tile.lowering.kernel_ir.instructions import GroupMatrix, Operand
+from gizml_tile.lowering.planning.operands import operand
+from gizml_tile.lowering.planning.panels import span_of
+from gizml_tile.nodes import Node
+
+_ROWS = 64
+_GROUP_WARPS = 4
+# Rows of a span that the unit takes together, and what it ignores where a distance does not matter.
+_ROWS_TOGETHER = 8
+_NO_DISTANCE = 16
+
+
+def expand_group_product(x: Expansion, node: Node) -> Value:
+    """``c + a @ b`` in the layout of the groups' result; it is there when this returns."""
+    build, dot = x.build, x.plan.dots[node]
+    rows, columns = node.shape
+    depth = node.args[0].shape[1]
+    left, right = _side(x, node.args[0], 1), _side(x, node.args[1], 0)
+    if len(node.args) == 3:
+        total = x.registers(node.args[2], dot.c)
+    else:
+        total = build.spread(build.constant(0.0, F32), dot.c.registers)
+    group = build.map("ushr", build.warp(), build.constant(_GROUP_WARPS.bit_length() - 1, I32))
+    own = build.mul(group, build.constant(left.across(_ROWS), I32))
+    piece = min(left.piece, right.piece, depth)
+    build.emit("group_fence")
+    for first in range(0, depth, piece):
+        matrix = GroupMatrix(columns, piece, dot.operand, left.operand, right.operand)
+        a = build.add(build.add(left.base, own), build.constant(left.along(first), I32))
+        b = build.add(right.base, build.constant(right.along(first), I32))
+        total = build.group_mma(matrix, a, b, total)
+    build.emit("group_commit")
+    build.emit("group_wait", attr=0)
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """An operand: ``piece`` is how much of k one instruction reaches, in elements.
+
+    ``width`` elements of a row are in a panel, and ``lines`` rows; ``by_k`` tells that rows run along k.
+    """
+
+    operand: Operand
+    base: Value
+    piece: int
+    width: int
+    lines: int
+    by_k: bool
+
+    def along(self, k: int) -> int:
+        """The offset of a step of k, which is a multiple of the piece."""
+        if self.by_k:
+            return k // self.width * self.lines * self.width
+        return k * self.width
+
+    def across(self, number: int) -> int:
+        """The offset of a row of a (or a column of b), a multiple of 64."""
+        if self.by_k:
+            return number * self.width
+        return number // self.width * self.lines * self.width
+
+
+def _side(x: Expansion, arg: Node, k_axis: int) -> _Side:
+    found = operand(arg)
+    shared: Shared = x.shared(found.node)
+    # Rows of the block in memory run along its second axis.
+    by_k = (k_axis == 1) != found.transposed
+    lines, fast = found.node.shape
+    dtype = shared.tile.dtype
+    span = span_of(dtype, fast)
+    stride = _ROWS_TOGETHER * span
+    assert shared.base is not None
+    if by_k:
+        described = Operand(shared.buffer, span, _NO_DISTANCE, stride)
+    else:
+        described = Operand(shared.buffer, span, lines * span, stride, transposed=True)
+    width = span // dtype.bytes
+    return _Side(described, shared.base, width if by_k else lines, width, lines, by_k)

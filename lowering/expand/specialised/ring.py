@@ -1,0 +1,154 @@
+"""Rings of blocks that one thread brings by the copy engine while others multiply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gizml_tile.dtypes import I32
+from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.sources import Shared
+from gizml_tile.lowering.expand.specialised.boxes import corner, panel
+from gizml_tile.lowering.kernel_ir.builder import Value
+from gizml_tile.nodes import Node, View
+
+# What the longest swizzle repeats in.
+_WHOLE_BYTES = 1024
+
+
+@dataclass(slots=True)
+class BulkRing:
+    """The buffers of one loop's blocks, with two transaction barriers for each slot: full and empty.
+
+    What a loop carries is twice the slot's number plus the parity of the phase that it is in, which goes
+    on from program to program: ``state`` is its value now.
+    """
+
+    x: Expansion
+    loop: Node
+    nodes: Sequence[Node]
+    buffers: Sequence[int]
+    slots: int
+    full: int
+    groups: int
+    state: Value
+
+    @property
+    def asynchronous(self) -> bool:
+        """Others bring the blocks."""
+        return True
+
+    def begin(self, start: Value, stop: Value, step: Value) -> Value:
+        """Where the last program left the ring."""
+        return self.state
+
+    def turn(self, counter: Value, stop: Value, step: Value, slot: Value) -> None:
+        """Wait until a turn's blocks are there."""
+        build = self.x.build
+        number, parity = self._split(slot)
+        build.signal_wait(build.add(number, build.constant(self.full, I32)), parity)
+        for node, buffer in zip(self.nodes, self.buffers, strict=True):
+            tile = self.x.plan.stages[node].tile
+            base = build.mul(number, build.constant(tile.elements, I32))
+            self.x.define_shared(node, Shared(buffer, tile, base))
+
+    def load(self, counter: Value, stop: Value, step: Value) -> list[Value]:
+        """Nothing goes through registers."""
+        return []
+
+    def store(self, values: Sequence[Value], slot: Value) -> None:
+        """Nothing goes through registers."""
+
+    def next(self, slot: Value) -> Value:
+        """Give a slot back: one thread of each group tells that its products have read it."""
+        build = self.x.build
+        number, _ = self._split(slot)
+        empty = build.add(number, build.constant(self.full + self.slots, I32))
+        build.when(leads(self.x), lambda: build.signal_arrive(empty))
+        return self._following(slot)
+
+    def end(self, slot: Value) -> None:
+        """The next program goes on where this one ends."""
+        self.state = slot
+
+    def prepare(self) -> None:
+        """Set up the barriers; by one thread."""
+        build = self.x.build
+        for slot in range(self.slots):
+            build.signal_init(build.constant(self.full + slot, I32), 1)
+            build.signal_init(build.constant(self.full + self.slots + slot, I32), self.groups)
+
+    def bring(self) -> None:
+        """Bring the blocks of every turn of the loop; by one thread."""
+        x, build = self.x, self.x.build
+        start, stop, step = (x.index(arg) for arg in self.loop.args[:3])
+
+        def turn(counter: Value, carried: tuple[Value, ...]) -> Sequence[Value]:
+            with x.block():
+                x.define_index(self.loop.regions[0].params[0], counter)
+                number, parity = self._split(carried[0])
+                full = build.add(number, build.constant(self.full, I32))
+                empty = build.add(number, build.constant(self.full + self.slots, I32))
+                # In the first round every slot is empty: the phase before the first counts as over.
+                build.signal_wait(empty, build.map("xor", parity, build.constant(1, I32)))
+                tiles = [x.plan.stages[node].tile for node in self.nodes]
+                build.signal_expect(full, sum(tile.elements * tile.dtype.bytes for tile in tiles))
+                for node, buffer in zip(self.nodes, self.buffers, strict=True):
+                    with x.at(node):
+                        self._bring_block(node, buffer, number, full)
+                return [self._following(carried[0])]
+
+        with x.at(self.loop):
+            (self.state,) = build.loop(start, stop, step, [self.state], turn)
+
+    def _bring_block(self, node: Node, buffer: int, slot: Value, full: Value) -> None:
+        x, build, view, stage = self.x, self.x.build, node.attr, self.x.plan.stages[node]
+        assert isinstance(view, View)
+        rows, columns = stage.tile.shape
+        width = stage.span // stage.tile.dtype.bytes
+        first = build.mul(slot, build.constant(stage.tile.elements, I32))
+        *before, last = corner(x, view, node.args)
+        bulk = panel(view, len(node.args), buffer, rows, width, stage.span)
+        for column in range(0, columns, width):
+            to = build.add(first, build.constant(column * rows, I32))
+            where = [*before, build.add(last, build.constant(column, I32))]
+            build.bulk_load(bulk, to, where, full)
+
+    def _split(self, state: Value) -> tuple[Value, Value]:
+        build, one = self.x.build, self.x.build.constant(1, I32)
+        return build.map("ushr", state, one), build.map("and", state, one)
+
+    def _following(self, state: Value) -> Value:
+        """The next slot; after the last the first, in the other phase."""
+        build = self.x.build
+        last = build.map("ge", state, build.constant(2 * (self.slots - 1), I32))
+        one = build.constant(1, I32)
+        wrapped = build.map("xor", build.map("and", state, one), one)
+        return build.select(last, wrapped, build.add(state, build.constant(2, I32)))
+
+
+def leads(x: Expansion) -> Value:
+    """Whether a thread is the first of its group of four warps."""
+    build = x.build
+    within = build.map("and", build.thread(), build.constant(GROUP_THREADS - 1, I32))
+    return build.map("eq", within, build.constant(0, I32))
+
+
+GROUP_THREADS = 128
+
+
+def open_rings(x: Expansion) -> None:
+    """The rings of all loops whose blocks are brought."""
+    assert x.plan.specialised is not None
+    full = 0
+    for loop in x.plan.specialised.loops:
+        nodes = [node for node, stage in x.plan.stages.items() if stage.loop is loop]
+        slots, buffers = x.plan.slots(loop), []
+        for node in nodes:
+            tile = x.plan.stages[node].tile
+            name = f"{slots} stages of {x.program.tensors[node.attr.tensor].name}"  # type: ignore[union-attr]
+            buffers.append(x.memory.allocate(name, tile.dtype, slots * tile.elements, _WHOLE_BYTES))
+        state = x.build.constant(0, I32)
+        groups = x.plan.specialised.groups
+        x.rings[loop] = BulkRing(x, loop, nodes, buffers, slots, full, groups, state)
+        full += 2 * slots

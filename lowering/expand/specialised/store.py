@@ -1,0 +1,107 @@
+"""Tiles on their way to tensors by the copy engine, panel by panel through workgroup memory."""
+
+from __future__ import annotations
+
+from gizml_tile.dtypes import I32
+from gizml_tile.layout import Linear
+from gizml_tile.lowering.expand import storage
+from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.fragments import fragment_reads
+from gizml_tile.lowering.expand.places import thread_part
+from gizml_tile.lowering.expand.shared import store_shared
+from gizml_tile.lowering.expand.specialised.boxes import corner, panel
+from gizml_tile.lowering.expand.specialised.ring import GROUP_THREADS, leads
+from gizml_tile.lowering.kernel_ir.builder import Value
+from gizml_tile.lowering.kernel_ir.instructions import BulkWait, MatrixAccess
+from gizml_tile.lowering.planning.plan import BulkStore, TileLayout
+from gizml_tile.nodes import Node, View
+
+_ROWS = 64
+_WHOLE_BYTES = 1024
+# The first of the barriers of the groups; 0 is everybody's, 1 that of all who compute.
+_BARRIER = 2
+
+
+def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
+    """Store a tile: each group of warps its own 64 rows, without waiting for others.
+
+    While the copy engine reads one piece of memory the next panel goes to another.
+    """
+    build, view = x.build, node.attr
+    assert isinstance(view, View)
+    value = x.registers(node.args[0], store.layout)
+    rows, width = store.tile.shape
+    columns = view.shape[1]
+    panels = columns // width
+    buffer = _buffer(x, store)
+    # Of the groups of stores in flight the newest may still be reading: not the one that used this piece.
+    unread = store.buffers - 1 if panels % store.buffers == 0 else 0
+    group = build.map("ushr", build.thread(), build.constant(GROUP_THREADS.bit_length() - 1, I32))
+    own = build.mul(group, build.constant(_ROWS, I32))
+    *before, row, column = corner(x, view, node.args[1:])
+    row = build.add(row, own)
+    bulk = panel(view, len(node.args) - 1, buffer, _ROWS, width, store.span)
+    part = _first_panel(store.layout, width)
+    for number in range(panels):
+        piece = build.constant(number % store.buffers * store.tile.elements, I32)
+        registers = _registers_of(store.layout.linear, number, width)
+        build.when(leads(x), lambda: build.emit("bulk_wait", attr=BulkWait(unread, True)) and None)
+        build.barrier(_BARRIER, GROUP_THREADS, each=True)
+        rounded = storage.convert(build, x.target, build.pick(value, registers), store.tile.dtype)
+        _to_memory(x, store, buffer, piece, rounded, part)
+        build.emit("fence_async")
+        build.barrier(_BARRIER, GROUP_THREADS, each=True)
+        source = build.add(piece, build.mul(own, build.constant(width, I32)))
+        where = [*before, row, build.add(column, build.constant(number * width, I32))]
+
+        def send(source: Value = source, where: list[Value] = where) -> None:
+            build.bulk_store(bulk, source, where)
+            build.bulk_commit()
+
+        build.when(leads(x), send)
+
+
+def _buffer(x: Expansion, store: BulkStore) -> int:
+    """The pieces of memory that all stores of a type share."""
+    tile = store.tile
+    name = f"{store.buffers} panels of {tile.dtype.text} on their way to tensors"
+    for number, buffer in enumerate(x.memory.buffers):
+        if buffer.name == name:
+            return number
+    return x.memory.allocate(name, tile.dtype, store.buffers * tile.elements, _WHOLE_BYTES)
+
+
+def _registers_of(layout: Linear, number: int, width: int) -> list[int]:
+    """The registers whose elements are in a panel."""
+    return [
+        register for register, place in enumerate(layout.table("register")) if place[1] // width == number
+    ]
+
+
+def _first_panel(layout: TileLayout, width: int) -> TileLayout:
+    linear = layout.linear
+    kept = [basis for basis in linear.bases("register") if basis[1] < width]
+    shape = (linear.shape[0], width)
+    return TileLayout(layout.name, linear.with_bases("register", kept).with_shape(shape))
+
+
+def _to_memory(
+    x: Expansion, store: BulkStore, buffer: int, piece: Value, value: Value, layout: TileLayout
+) -> None:
+    """A panel's registers to workgroup memory, as 8x8 matrices where the target and the type have them."""
+    build, tile = x.build, store.tile
+    wide = x.target.can("matrix_store") and tile.dtype.bytes == 2
+    reads = fragment_reads(layout.linear, tile, wide)
+    if not reads.matrices:
+        store_shared(x, buffer, tile, piece, value, layout)
+        return
+    moved = 0
+    for basis in (*reads.lane, *reads.warp):
+        moved |= basis
+    starts = [start for start, _ in reads.groups]
+    crossed = list(dict.fromkeys(start & moved for start in starts))
+    thread = thread_part(build, reads.lane, reads.warp)
+    offsets = build.add(build.map("xor", thread, build.constant(crossed, I32)), piece)
+    places = tuple((crossed.index(start & moved), start & ~moved) for start in starts)
+    access = MatrixAccess(buffer, reads.matrices, reads.transposed, places)
+    build.matrix_store(access, build.pick(value, reads.order), offsets)

@@ -1,0 +1,309 @@
+"""Whether the warps of a program get roles: one brings blocks by the copy engine, the others multiply."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gizml_tile.dtypes import BF16, F16, MASK
+from gizml_tile.layout import Linear
+from gizml_tile.layout.bits import bit_length
+from gizml_tile.lowering.planning.operands import (
+    depends_on_counter_only,
+    operand,
+    used_by_products_only,
+)
+from gizml_tile.lowering.planning.panels import SPANS, panel_tile, span_of
+from gizml_tile.lowering.planning.plan import (
+    UNIFORM,
+    BulkStore,
+    Candidate,
+    Choice,
+    Dot,
+    Specialised,
+    Stage,
+    TileLayout,
+)
+from gizml_tile.lowering.planning.stages import COPY, fast_axis
+from gizml_tile.lowering.planning.variants import choose
+from gizml_tile.nodes import Node, View
+
+if TYPE_CHECKING:
+    from gizml_tile.lowering.planning.planner import Planning
+
+LOOP = "loop"
+SPECIALISED, UNIFORM_WARPS = "specialised", "uniform"
+
+_ROWS = 64  # of a product by four warps
+_COLUMNS = (16, 256)
+_LARGEST_BOX = 256
+_MOST_GROUPS = 2
+_GROUP_WARPS = 4
+# Elements of accumulators that leave a thread enough registers for the rest.
+_MOST_ACCUMULATORS = 160
+# Measured on an H200: more slots than this bring nothing.
+_FEWEST_SLOTS, _MOST_SLOTS = 2, 8
+# The registers of a thread that brings, and of one that multiplies, where there are two groups of those:
+# of 65536 each of 384 threads begins with 168.
+_TRADED_REGISTERS = (24, 240)
+# Workgroup memory for what moves between layouts, where something does.
+_SCRATCH_BYTES = 32 * 1024
+_STORE_BUFFERS = 2
+
+
+def plan_roles(state: Planning) -> None:
+    """Decide whether warps get roles; then the products are asynchronous ones of four warps."""
+    products = [node for node in state.program.body.walk() if node.op == "dot"]
+    loops = list(dict.fromkeys(_loop_of(state, node) for node in products))
+    if not products:
+        return
+    why = next(_refusals(state, products, loops), None)
+    groups = max(products[0].shape[0] // _ROWS, 1)
+    told = f"{groups} x 4 warps multiply, one thread brings blocks" if why is None else why
+    candidates = (
+        Candidate(SPECIALISED, why is None, told),
+        Candidate(UNIFORM_WARPS, True, "all warps do the same"),
+    )
+    place = (loops[0] or products[0]).place
+    chosen = choose(LOOP, candidates, state.forced.get(LOOP), place)
+    if state.target.can("group_matrix"):
+        state.chose(loops[0] or products[0], LOOP, Choice(candidates, chosen))
+    if chosen == SPECIALISED:
+        traded = _TRADED_REGISTERS if groups == _MOST_GROUPS else (0, 0)
+        state.specialised = Specialised(groups, tuple(loop for loop in loops if loop is not None), traded)
+
+
+def _loop_of(state: Planning, node: Node) -> Node | None:
+    """The loop in whose turns a node runs, if it stands in one at the top of the program."""
+    loop = state.uses.loops.get(state.uses.region[node])
+    if loop is None or loop.op != "loop" or state.uses.region[loop] is not state.program.body:
+        return None
+    return loop
+
+
+def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -> Iterator[str]:
+    """Why warps cannot have roles, if something is in the way."""
+    target = state.target
+    if not target.can("bulk"):
+        yield f"{target.arch} has no copy engine for boxes"
+    if not target.can("group_matrix"):
+        yield f"{target.arch} has no asynchronous matrix operations of four warps"
+    if state.signature.may_alias:
+        yield "tensors may overlap"
+    if None in loops:
+        yield "a product stands outside of loops, or in a loop or branch inside another"
+    for loop in loops:
+        if loop is not None and not all(_is_known_before(state, arg) for arg in loop.args[:3]):
+            yield "the loop's bounds depend on what tensors hold"
+    if len({node.shape[0] for node in products}) > 1:
+        yield "products have different numbers of rows"
+    rows = products[0].shape[0]
+    if rows % _ROWS or not 1 <= rows // _ROWS <= _MOST_GROUPS:
+        yield f"products have {rows} rows, not {' or '.join(str(_ROWS * each) for each in (1, 2))}"
+    elif state.program.warps not in (0, _GROUP_WARPS * rows // _ROWS):
+        yield f"{state.program.warps} warps are asked for, and {rows} rows take {_GROUP_WARPS * rows // _ROWS}"
+    for node, loop in zip(products, map(lambda node: _loop_of(state, node), products), strict=True):
+        if loop is not None:
+            yield from _of_product(state, node, loop)
+    needed = _accumulators(state, products, loops)
+    if needed > _MOST_ACCUMULATORS:
+        yield f"accumulators take {needed} registers of each thread, and {_MOST_ACCUMULATORS} leave enough"
+    blocks = _blocks(products)
+    turn = sum(_bytes(node) for node in blocks)
+    wanted = max(state.program.stages, _FEWEST_SLOTS)
+    room = target.facts.workgroup_memory - _store_bytes(rows) - _SCRATCH_BYTES
+    if wanted * turn > room:
+        yield f"{wanted} turns of {turn} bytes are more than the {room} bytes of workgroup memory for them"
+
+
+def _is_known_before(state: Planning, node: Node) -> bool:
+    """Whether an index follows from the program's place, sizes and numbers that the launch passes."""
+    if node.op in ("read", "sum", "max", "min", "param", "result"):
+        return False
+    return all(_is_known_before(state, arg) for arg in node.args)
+
+
+def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str]:
+    columns, depth = node.shape[1], node.args[0].shape[1]
+    if not _COLUMNS[0] <= columns <= _COLUMNS[1]:
+        yield f"a product has {columns} columns, not {_COLUMNS[0]} to {_COLUMNS[1]}"
+    dtypes = {operand(arg).node.dtype for arg in node.args[:2]}
+    if len(dtypes) > 1 or not dtypes <= {F16, BF16}:
+        names = " and ".join(sorted(str(dtype) for dtype in dtypes))
+        yield f"operands are {names}, not both F16 or both BF16"
+    if 2 * depth < SPANS[-1]:
+        yield f"a block has {depth} elements of k"
+    for arg in node.args[:2]:
+        yield from _of_block(state, operand(arg).node, loop)
+
+
+def _of_block(state: Planning, node: Node, loop: Node) -> Iterator[str]:
+    """Why the copy engine cannot bring an operand's block ahead of the products."""
+    if node.op != "read" or state.uses.region[node] is not loop.regions[0]:
+        yield "an operand is computed, or read outside of the loop"
+        return
+    view = node.attr
+    assert isinstance(view, View)
+    name = state.program.tensors[view.tensor].name
+    if not used_by_products_only(node, state.uses):
+        yield f"blocks of {name} are computed on, too"
+    if not depends_on_counter_only(node, loop, state.uses) or not all(
+        _follows(state, arg, loop) for arg in node.args
+    ):
+        yield f"where blocks of {name} lie depends on what tensors hold or on earlier turns"
+    if len(view.block) != 2 or max(view.block) > _LARGEST_BOX:
+        yield f"a block of {name} is no box of at most {_LARGEST_BOX} x {_LARGEST_BOX}"
+    if not _has_boxes(state, view.tensor) or fast_axis(state.signature, node) != 1:
+        yield f"the copy engine cannot move boxes of {name}: an address or step is no multiple of 16 bytes"
+    if view.pad not in (0, False):
+        yield f"outside {name} the copy engine gives zeros, and pad is {view.pad!r}"
+    if any(each.op == "put" and each.attr.tensor == view.tensor for each in state.program.body.walk()):  # type: ignore[union-attr]
+        yield f"{name} is written, too"
+
+
+def _follows(state: Planning, node: Node, loop: Node) -> bool:
+    """Whether an index in a loop follows from its counter and what is known before the program runs."""
+    if node is loop.regions[0].params[0]:
+        return True
+    if node.op in ("read", "sum", "max", "min", "param", "result"):
+        return False
+    return all(_follows(state, arg, loop) for arg in node.args)
+
+
+def _has_boxes(state: Planning, tensor: int) -> bool:
+    boxes = state.signature.boxes
+    return tensor < len(boxes) and boxes[tensor]
+
+
+def _accumulators(state: Planning, products: list[Node], loops: list[Node | None]) -> int:
+    """The most registers of a thread for what a loop carries, or one product makes."""
+    threads = products[0].shape[0] // _ROWS * _GROUP_WARPS * state.target.facts.lanes
+    carried = [
+        sum(math.prod(param.shape) for param in loop.regions[0].params if param.is_tile)
+        for loop in loops
+        if loop is not None
+    ]
+    largest = max(math.prod(node.shape) for node in products)
+    return max([*carried, largest]) // max(threads, 1)
+
+
+def _blocks(products: list[Node]) -> list[Node]:
+    """The reads that products take, each once."""
+    return list(dict.fromkeys(operand(arg).node for node in products for arg in node.args[:2]))
+
+
+def _bytes(node: Node) -> int:
+    assert node.dtype is not None
+    return node.shape[0] * node.shape[1] * node.dtype.bytes
+
+
+def _store_bytes(rows: int) -> int:
+    return _STORE_BUFFERS * rows * SPANS[0]
+
+
+# Products
+
+
+def group_dot(state: Planning, node: Node) -> Dot:
+    """How groups of four warps make a product: PTX ISA, "wgmma: register fragments"."""
+    assert state.specialised is not None
+    groups = state.specialised.groups
+    rows, columns = node.shape
+    across = [(0, 8 << bit) for bit in range(bit_length(columns // 8))]
+    warp = [(16, 0), (32, 0), *((_ROWS << bit, 0) for bit in range(bit_length(groups)))]
+    lane = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]
+    linear = Linear.of((rows, columns), register=[(0, 1), (8, 0), *across], lane=lane, warp=warp)
+    name = f"result of {groups} x 4 warps" if groups > 1 else "result of 4 warps"
+    dtype = operand(node.args[0]).node.dtype
+    assert dtype is not None
+    made = Dot(None, dtype, (4 * groups, 1), UNIFORM, UNIFORM, TileLayout(name, linear), groups)
+    told = f"asynchronous, 64 x {columns} by each four warps, operands in workgroup memory"
+    state.chose(node, "dot", Choice((Candidate("group_matrix", True, told),), "group_matrix"))
+    return made
+
+
+# Stores and stages
+
+
+def plan_stores(state: Planning) -> None:
+    """Which puts go through the copy engine: those of whole tiles in the layout of products."""
+    assert state.specialised is not None
+    stores = {}
+    for node in state.program.body.nodes:
+        if node.op == "put":
+            why = _why_no_store(state, node)
+            name = "boxes by the copy engine"
+            if why is None:
+                stores[node] = _store(state, node)
+                told = f"{stores[node].buffers} pieces of workgroup memory in turn"
+                state.chose(node, "put", Choice((Candidate(name, True, told),), name))
+            else:
+                state.reasons[node] = f"not stored by the copy engine: {why}"
+    state.specialised = replace(state.specialised, stores=stores)
+
+
+def _why_no_store(state: Planning, node: Node) -> str | None:
+    view, tile = node.attr, node.args[0]
+    assert isinstance(view, View)
+    tensor = state.program.tensors[view.tensor]
+    accesses = [each for each in state.program.body.walk() if isinstance(each.attr, View)]
+    if sum(each.attr.tensor == view.tensor for each in accesses) > 1:  # type: ignore[union-attr]
+        return f"other accesses of {tensor.name} must come in order"
+    if tile not in state.classes or not any(
+        state.layouts[state.classes[tile]] is dot.c for dot in state.dots.values()
+    ):
+        return "the tile is not in the layout of a product"
+    if len(view.block) != 2 or tile.shape != view.shape:
+        return "the block is no box"
+    if not _has_boxes(state, view.tensor) or fast_axis(state.signature, node) != 1:
+        return f"an address or step of {tensor.name} is no multiple of 16 bytes"
+    if tensor.dtype is MASK or view.block[1] * tensor.dtype.bytes < SPANS[-1]:
+        return f"rows of {view.block[1]} {tensor.dtype} are short, or no numbers"
+    return None
+
+
+def _store(state: Planning, node: Node) -> BulkStore:
+    view = node.attr
+    assert isinstance(view, View)
+    rows, columns = view.block
+    dtype = state.program.tensors[view.tensor].dtype
+    span = span_of(dtype, columns)
+    width = span // dtype.bytes
+    buffers = min(_STORE_BUFFERS, columns // width)
+    layout = state.layouts[state.classes[node.args[0]]]
+    return BulkStore(layout, panel_tile(dtype, (rows, width)), span, buffers)
+
+
+def plan_brought_stages(state: Planning) -> None:
+    """How blocks lie in workgroup memory, and in how many slots."""
+    assert state.specialised is not None
+    products = list(state.dots)
+    blocks = _blocks(products)
+    stores = state.specialised.stores
+    direct = any(node.op == "put" and node not in stores for node in state.program.body.walk())
+    pieces = {store.tile.dtype: store for store in stores.values()}
+    fixed = sum(store.buffers * store.tile.elements * dtype.bytes for dtype, store in pieces.items())
+    fixed += _SCRATCH_BYTES if direct or _moves(state) else 1024
+    turn = sum(_bytes(node) for node in blocks)
+    room = state.target.facts.workgroup_memory - fixed
+    slots = state.program.stages or max(_FEWEST_SLOTS, min(_MOST_SLOTS, room // turn))
+    for node in blocks:
+        loop = state.uses.loops[state.uses.region[node]]
+        state.stages[node] = _stage(state, node, loop, slots)
+
+
+def _moves(state: Planning) -> bool:
+    """Whether something may go between layouts through workgroup memory."""
+    return any(node.op in ("sum", "max", "min", "transpose") for node in state.program.body.walk())
+
+
+def _stage(state: Planning, node: Node, loop: Node, slots: int) -> Stage:
+    dtype = node.dtype
+    assert dtype is not None
+    span = span_of(dtype, node.shape[1])
+    tile = panel_tile(dtype, (node.shape[0], node.shape[1]))
+    name = f"boxes of {node.shape[0]} rows by the copy engine"
+    state.chose(node, COPY, Choice((Candidate(name, True, f"{slots} turns ahead"),), name))
+    return Stage(tile, loop, slots, UNIFORM, 1, 1, True, (False, False), False, span)
