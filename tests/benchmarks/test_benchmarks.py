@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+import planning
 import pytest
 from timing import Case, measure
 
@@ -32,3 +33,13 @@ def test_a_wrong_result_is_not_timed():
     lost = Case("lost", 1, "GB/s", lambda: None, {}, lambda: (float("nan"), 1.0))
     with pytest.raises(SystemExit, match="off by nan"):
         measure(lost, 1, rounds=1, block_seconds=0.001)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_kernels_are_planned_and_emitted_within_a_tenth_of_a_second(arch):
+    nodes = {}
+    for name in planning.KERNELS:
+        watches = planning.watched(name, arch, 3)
+        nodes[name] = watches[0].nodes
+        assert min(watch.planned for watch in watches) < 0.1, name
+    assert nodes["many"] > 200
