@@ -5,6 +5,7 @@ import pytest
 import reference as ref
 from execute import by_interpreter, by_simplified_interpreter, check, on_device_decorated
 from generate import generate
+from generate_products import generate_products
 from intervals import Value, floats, fma, integers, mask, round_integers, to
 from ml_dtypes import bfloat16
 from programs import Block, Program, count_ops, names
@@ -12,7 +13,7 @@ from render import reproduction
 from render_kernel import render_kernel
 from shrink import shrink
 
-from gizml_tile.dtypes import BF16, F16, F32, I32, I64
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I32, I64, U8
 
 # The programs count what lies past ragged ends on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
@@ -29,6 +30,44 @@ def test_programs_agree(start):
         assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{reproduction(program)}"
         stored, unknown = stored + outcome.stored, unknown + outcome.unknown
     assert unknown < 0.5 * stored
+
+
+def test_programs_of_products_agree():
+    for seed in range(30):
+        program = generate_products(seed)
+        outcome = check(program)
+        assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{reproduction(program)}"
+
+
+def test_products_are_of_every_kind():
+    programs = [generate_products(seed) for seed in range(COUNT)]
+    assert {program.warps for program in programs} == {0, 1, 2, 4, 8, 16}
+    assert {program.stages for program in programs} == {0, 1, 2, 3}
+    seen = set()
+    for program in programs:
+        loops = [op.regions[0] for op in program.body.ops if op.name in ("loop", "fold")]
+        for loop in loops:
+            made = {name: op for op in loop.ops for name in op.results}
+            for op in (op for op in loop.ops if op.name == "dot"):
+                sources = [made[arg] for arg in op.args if arg in made]
+                seen |= {op.attr, *(source.name for source in sources)}
+                seen |= {source.types[0].dtype for source in sources}
+    assert seen >= {
+        "tf32",
+        F32,
+        F16,
+        BF16,
+        FP8,
+        I8,
+        U8,
+        "read",
+        "transpose",
+        "to",
+        "mul",
+        "add",
+        "select",
+        "exp",
+    }
 
 
 def test_decorated_kernels_agree():
