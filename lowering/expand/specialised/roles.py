@@ -36,11 +36,15 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
             # The copy engine reads workgroup memory, which ends with the workgroup.
             build.emit("bulk_wait", attr=BulkWait(0, True))
 
+    def fill() -> None:
+        for ring in rings:
+            ring.bring()
+
     def bring() -> None:
         if few:
             build.emit("registers", attr=(few, False))
         alone = build.map("eq", build.thread(), build.constant(x.plan.threads, I32))
-        build.when(alone, lambda: _programs(x, rings, lambda: [ring.bring() for ring in rings] and None))
+        build.when(alone, lambda: _programs(x, rings, fill))
 
     warps = x.plan.launched_threads // lanes
     build.roles(

@@ -42,10 +42,14 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
     row = build.add(row, own)
     bulk = panel(view, len(node.args) - 1, buffer, _ROWS, width, store.span)
     part = _first_panel(store.layout, width)
+
+    def wait() -> None:
+        build.emit("bulk_wait", attr=BulkWait(unread, True))
+
     for number in range(panels):
         piece = build.constant(number % store.buffers * store.tile.elements, I32)
         registers = _registers_of(store.layout.linear, number, width)
-        build.when(leads(x), lambda: build.emit("bulk_wait", attr=BulkWait(unread, True)) and None)
+        build.when(leads(x), wait)
         build.barrier(_BARRIER, GROUP_THREADS, each=True)
         rounded = storage.convert(build, x.target, build.pick(value, registers), store.tile.dtype)
         _to_memory(x, store, buffer, piece, rounded, part)
