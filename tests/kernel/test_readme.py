@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gizml_tile import cli
+from gizml_tile import cli, target
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text()
@@ -25,12 +25,18 @@ def test_two_commands_do_all_the_set_up():
     assert set_up[1].rstrip().endswith("pytest")
 
 
-@pytest.mark.parametrize("program", blocks("python"))
-def test_programs_run(program, tmp_path):
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_programs_run(number, tmp_path):
+    """Each after those before it."""
     file = tmp_path / "program.py"
     check = "\nassert np.abs(c - np.maximum(a.astype(np.float64) @ b, 0)).max() < 1e-3\n"
-    file.write_text(program + check)
+    file.write_text("\n".join(blocks("python")[: number + 1]) + check)
     subprocess.run([sys.executable, file], check=True)
+
+
+def test_architectures_are_those_that_code_is_made_for():
+    named = set(re.findall(r"\bsm_\w+", TEXT))
+    assert named == set(target._ARCHS["cuda"])
 
 
 COMMANDS = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("gizml-tile ")]
