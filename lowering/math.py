@@ -154,6 +154,31 @@ def exp2(e: Arithmetic[V], x: V) -> V:
     return e.scale(power, whole, whole_bits)
 
 
+# Between these bounds the exponentials are normal numbers, and so is all that leads to them.
+EXP_INSIDE = (-86.0, 88.0)
+EXP2_INSIDE = (-124.0, 127.0)
+
+
+def exp_inside(e: Arithmetic[V], x: V) -> V:
+    """:func:`exp` of x within ``EXP_INSIDE``, bit for bit: the power of two is a sum of exponents."""
+    split = _split(e, x)
+    shifted = e.fma(x, e.constant(_LOG2_E), e.constant(_ROUNDING))
+    return _with_exponent(e, _exp_of_rest(e, split.rest, _EXP), shifted)
+
+
+def exp2_inside(e: Arithmetic[V], x: V) -> V:
+    """:func:`exp2` of x within ``EXP2_INSIDE``, bit for bit."""
+    shifted = e.add(x, e.constant(_ROUNDING))
+    rest = e.sub(x, e.sub(shifted, e.constant(_ROUNDING)))
+    power = e.fma(rest, _polynomial(e, rest, _EXP2), e.constant(1.0))
+    return _with_exponent(e, power, shifted)
+
+
+def _with_exponent(e: Arithmetic[V], a: V, shifted: V) -> V:
+    """``a`` times the power of two whose exponent is in the low bits of a rounding sum."""
+    return e.from_bits(e.bits_add(e.as_bits(a), e.shift_left(e.as_bits(shifted), 23)))
+
+
 def log(e: Arithmetic[V], x: V) -> V:
     """The natural logarithm: -inf of zeros, NaN of negative numbers; at most 0.8 ulp off."""
     subnormal = e.less(x, e.constant(2.0**-126))

@@ -23,3 +23,13 @@ def in_chunks(build: Builder, function: Callable[..., Value], *args: Value) -> V
         assert part.count == len(registers), f"{len(registers)} registers gave {part}"
         parts.append(part)
     return build.join(parts)
+
+
+def extreme(build: Builder, op: str, value: Value) -> Value:
+    """The registers of a value joined by ``min``, ``max``, ``minimum`` or ``maximum``."""
+    while value.count > 1:
+        half = value.count // 2
+        joined = build.map(op, build.pick(value, range(half)), build.pick(value, range(half, 2 * half)))
+        last = [build.pick(value, [value.count - 1])] if value.count % 2 else []
+        value = build.join([joined, *last])
+    return value

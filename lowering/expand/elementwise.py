@@ -12,7 +12,7 @@ from functools import partial
 
 from gizml_tile.dtypes import F32, MASK, DType
 from gizml_tile.lowering.expand import integers
-from gizml_tile.lowering.expand.chunks import in_chunks
+from gizml_tile.lowering.expand.chunks import extreme, in_chunks
 from gizml_tile.lowering.expand.functions import function
 from gizml_tile.lowering.expand.storage import convert, to_math
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
@@ -55,7 +55,7 @@ def expand_elementwise(build: Builder, target: Target, node: Node, args: Sequenc
         case "fma":
             return _fma(build, target, node, args)
     if node.op in UNARY_FLOAT:
-        return in_chunks(build, lambda x: _function(build, target, node, x), args[0])
+        return _function(build, target, node, args[0])
     numbers = [to_math(build, target, arg) for arg in args]
     if len(numbers) == 1:
         return build.map(node.op.rstrip("_"), numbers[0])
@@ -158,8 +158,8 @@ def _shared_quotient(build: Builder, a: Value, divisors: Value, which: tuple[int
     fine = None
     for value in (a, divisors):
         size = build.map("abs", value)
-        smallest = _extreme(build, "min", size)
-        largest = _extreme(build, "max", size)
+        smallest = extreme(build, "min", size)
+        largest = extreme(build, "max", size)
         fine = build.both(
             fine,
             build.map("ge", smallest, build.constant(_SMALL, F32)),
@@ -168,16 +168,6 @@ def _shared_quotient(build: Builder, a: Value, divisors: Value, which: tuple[int
     assert fine is not None
     (result,) = build.branch(fine, steps, lambda: [build.map("div", a, b)], apart=True)
     return result
-
-
-def _extreme(build: Builder, op: str, value: Value) -> Value:
-    """The smallest or largest of a value's registers; a NaN loses."""
-    while value.count > 1:
-        half = value.count // 2
-        rest = build.pick(value, range(2 * half, value.count))
-        joined = build.map(op, build.pick(value, range(half)), build.pick(value, range(half, 2 * half)))
-        value = build.join([joined, rest]) if value.count % 2 else joined
-    return value
 
 
 def _select(build: Builder, target: Target, node: Node, args: Sequence[Value]) -> Value:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from gizml_tile.dtypes import F32, I32
 from gizml_tile.lowering import math
 from gizml_tile.lowering.expand.arithmetic import KernelArithmetic
+from gizml_tile.lowering.expand.chunks import CHUNK, extreme, in_chunks
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
 from gizml_tile.target import Target
 
@@ -15,7 +16,8 @@ _LN_2 = 0.6931471824645996
 # 2 * sqrt(2 / pi) * log2(e), and that times 0.044715.
 _GELU_LINEAR = 2.302208198
 _GELU_CUBIC = 0.1029432397
-_SHARED: dict[str, Callable[[KernelArithmetic, Value], Value]] = {
+_Shared = Callable[[KernelArithmetic, Value], Value]
+_SHARED: dict[str, _Shared] = {
     "exp": math.exp,
     "exp2": math.exp2,
     "log": math.log,
@@ -26,15 +28,23 @@ _SHARED: dict[str, Callable[[KernelArithmetic, Value], Value]] = {
 }
 
 
+_INSIDE: dict[str, tuple[_Shared, tuple[float, float]]] = {
+    "exp": (math.exp_inside, math.EXP_INSIDE),
+    "exp2": (math.exp2_inside, math.EXP2_INSIDE),
+}
+
+
 def function(build: Builder, target: Target, op: str, x: Value, *, approx: bool = False) -> Value:
     """exp exp2 log sqrt rsqrt sigmoid tanh gelu gelu_erf relu floor of F32 registers.
 
     Equal to every other device bit for bit, but for ``approx`` where the target has such functions.
     """
     if approx and target.can("tanh_f32" if op == "tanh" else "exp2_f32"):
-        return _APPROXIMATE[op](build, x)
+        return in_chunks(build, lambda part: _APPROXIMATE[op](build, part), x)
+    if op in _INSIDE and x.count >= CHUNK and target.can("nan_minimum"):
+        return _by_range(build, target, op, x)
     if op in _SHARED:
-        return _SHARED[op](KernelArithmetic(build, target), x)
+        return _exact(build, target, _SHARED[op], x)
     match op:
         case "sqrt":
             return build.map("sqrt", x)
@@ -46,6 +56,30 @@ def function(build: Builder, target: Target, op: str, x: Value, *, approx: bool 
         case "floor":
             return floor(build, x)
     raise AssertionError(f"no function {op}")
+
+
+def _exact(build: Builder, target: Target, shared: _Shared, x: Value) -> Value:
+    return in_chunks(build, lambda part: shared(KernelArithmetic(build, target), part), x)
+
+
+def _by_range(build: Builder, target: Target, op: str, x: Value) -> Value:
+    """An exponential by fewer steps in threads all of whose numbers are far from overflow and underflow.
+
+    NaN wins both extremes and no comparison, so it takes the long way.
+    """
+    inside, (low, high) = _INSIDE[op]
+    within = build.both(
+        build.map("ge", extreme(build, "minimum", x), build.constant(low, F32)),
+        build.map("le", extreme(build, "maximum", x), build.constant(high, F32)),
+    )
+    assert within is not None
+    (result,) = build.branch(
+        within,
+        lambda: [_exact(build, target, inside, x)],
+        lambda: [_exact(build, target, _SHARED[op], x)],
+        apart=True,
+    )
+    return result
 
 
 def floor(build: Builder, x: Value) -> Value:
