@@ -50,7 +50,7 @@ def increment(p, x, *, BLOCK):
 
 def main() -> int:
     x = torch.randn(1 << 26, device="cuda")
-    out = torch.empty_like(x)
+    out, expected = torch.empty_like(x), x * 2
     free = torch.cuda.mem_get_info()[0]
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -58,10 +58,10 @@ def main() -> int:
         scaled(x, out)
         torch.cuda.synchronize()
         print(f"scaled: {scaled.best(x, out)} in {time.perf_counter() - start:.2f} s")
-    assert torch.equal(out, x * 2)
+    assert torch.cuda.mem_get_info()[0] >= free - (1 << 26), "copies are freed"
+    assert torch.equal(out, expected)
     assert scaled.best(x, out)["BLOCK"] == 2048
     assert len(found) == 1 and "BLOCK=524288 is left out" in str(found[0].message), found
-    assert torch.cuda.mem_get_info()[0] >= free - (1 << 26), "copies are freed"
     with Bench([describe(x)]) as bench:
         seconds = bench.seconds(lambda: scaled(x, out))
     print(f"scaled: {2 * x.nbytes / seconds / 1e12:.2f} TB/s")
