@@ -70,6 +70,16 @@ def gpu_layout(
     )
 
 
+def rests_on_numbers(
+    program: TileProgram, layout: GpuLayout, infos: Sequence[TensorInfo], grid: Sequence[int]
+) -> bool:
+    """Whether code for a launch may be wrong for other run-time numbers: where they move its blocks."""
+    from gizml_tile.lowering.planning.bounds import facts
+
+    found = facts(program, tuple(info.shape for info in infos), grid, None)
+    return _that_matter(program, layout.signature.strides, found) != layout.signature.facts
+
+
 def _that_matter(
     program: TileProgram, kinds: Sequence[Sequence[str]], found: Sequence[AccessFacts]
 ) -> tuple[AccessFacts, ...]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
+from gizml_tile import gpu
 from gizml_tile.captures import Watch, read
 from gizml_tile.dtypes import DType
 from gizml_tile.grids import GridSpec
@@ -131,8 +132,7 @@ def repeat_of(launched: Launched, args: tuple[Any, ...], spec: GridSpec | None) 
             grid=request.grid,
             written=variant.writes,
             may_alias=launched.may_alias,
-            # A GPU's code also rests on where the blocks are that an index leads to.
-            free_scalars=not numbers & _names(spec) and not (on_gpu and _has_indices(launched)),
+            free_scalars=not numbers & _names(spec) and not _rests_on_numbers(launched),
             entries=[entry for watch in known for entry in watch.entries],
             cells=[cell for watch in known for cell in watch.cells],
         )
@@ -147,8 +147,13 @@ def _guarded(call: Repeat, attributes: tuple[tuple[object, str, object], ...]) -
     return lambda *given, **named: call(*given, **named) if unchanged() else None
 
 
-def _has_indices(launched: Launched) -> bool:
-    return any(isinstance(number, int) for number in launched.prepared.scalars)
+def _rests_on_numbers(launched: Launched) -> bool:
+    """Whether a GPU's code is for these run-time indices alone, which lead to blocks."""
+    layout, prepared = launched.layout, launched.prepared
+    if isinstance(layout, Layout) or not any(isinstance(each, int) for each in prepared.scalars):
+        return False
+    program = prepared.variant.simplified[layout.signature.may_alias]
+    return gpu.rests_on_numbers(program, layout, prepared.infos, prepared.grid)
 
 
 def _places(frame: Sequence[object], count: int) -> dict[int, int]:

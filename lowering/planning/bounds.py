@@ -26,18 +26,19 @@ _LONGEST = 1 << 48
 
 
 def facts(
-    program: TileProgram, shapes: Shapes, grid: Sequence[int], scalars: Sequence[float]
+    program: TileProgram, shapes: Shapes, grid: Sequence[int], scalars: Sequence[float] | None
 ) -> tuple[AccessFacts, ...]:
     """The facts of each read and put in program order, for tensors of ``shapes`` over a grid.
 
-    ``scalars`` are the run-time numbers in the program's order; those of float type do not matter.
+    ``scalars`` are the run-time numbers in the program's order, of which those of float type do not
+    matter; None for what holds whatever they are.
     """
     sizes = [[constant(size) for size in shape] for shape in shapes]
     counts = [constant(count) for count in (*grid, 1, 1, 1)[:3]]
-    numbers = {
-        scalar: constant(int(number)) if scalar.shape == () else FULL
-        for scalar, number in zip(program.scalars, scalars, strict=True)
-    }
+    numbers: dict[Scalar, Range] = dict.fromkeys(program.scalars, FULL)
+    for scalar, number in zip(program.scalars, scalars or (), strict=scalars is not None):
+        if scalar.shape == ():
+            numbers[scalar] = constant(int(number))
     known = _Known(sizes, counts, numbers, {})
     _visit(_steps(program.body), known)
     return tuple(_facts(node, known) for node in _accesses(program))

@@ -132,3 +132,24 @@ def test_kernels_that_do_not_fit(cuda):
 def test_warps_of_a_launch(cuda, warps):
     with pytest.raises(tile.TileError, match=f"warps takes 1, 2, 4, 8, 16 or 32, found {warps}"):
         double(*arrays(1000), warps=warps)
+
+
+@tile.kernel(grid=1)
+def shifted(p, x, out, n, *, BLOCK=256):
+    p.write(out, [BLOCK])[0] = p.read(x, [BLOCK])[0] * n
+
+
+@tile.kernel(grid=1)
+def moved(p, x, out, n, *, BLOCK=256):
+    p.write(out, [BLOCK])[0] = p.read(x, [BLOCK]).window([n])
+
+
+@pytest.mark.parametrize(("kernel", "free"), [(shifted, True), (moved, False)])
+def test_repeats_take_other_numbers_where_they_move_no_block(cuda, monkeypatch, kernel, free):
+    calls = []
+    name = "gizml_tile.runtime.cuda.kernel.CudaKernel.fast_call"
+    monkeypatch.setattr(name, lambda self, call: calls.append(call))
+    x, out = arrays(1024)
+    for number in (3, 4, 5):
+        kernel(x, out, number)
+    assert calls and calls[0].free_scalars is free
