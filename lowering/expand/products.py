@@ -29,9 +29,7 @@ def expand_product(x: Expansion, node: Node) -> Value:
     for arg, layout in zip(node.args[:2], (dot.a, dot.b), strict=True):
         sources.append(_source(x, dot, arg, layout, scratch))
     c = x.registers(node.args[2], dot.c) if len(node.args) == 3 else None
-    for source in sources:
-        if isinstance(source, Shared) and source.buffer in scratch:
-            x.memory.before_read(source.buffer)
+    x.memory.before_read(*scratch)
     result = expand_dot(x, node, sources[0], sources[1], c)
     for buffer in scratch:
         x.memory.release(buffer)

@@ -88,12 +88,12 @@ class WorkgroupMemory:
             self.barrier()
         self._pending.written.append(mine)
 
-    def before_read(self, number: int) -> None:
-        """Meet if someone may still be writing these bytes, and note that they are read."""
-        mine = self._range(number)
-        if _meets(mine, self._pending.written):
+    def before_read(self, *numbers: int) -> None:
+        """Meet if someone may still be writing these bytes, and note that they are read from now on."""
+        ranges = [self._range(number) for number in numbers]
+        if any(_meets(mine, self._pending.written) for mine in ranges):
             self.barrier()
-        self._pending.read.append(mine)
+        self._pending.read += ranges
 
     def in_place(self, number: int) -> None:
         """Note that each thread overwrites bytes which nobody else has used since the last meeting."""
