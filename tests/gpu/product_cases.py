@@ -87,6 +87,21 @@ def normalised(p, x, w, y, *, BM=32, BN=64, BK=32):
 
 
 @tile.kernel(grid=lambda y, **_: 1)
+def computed_operands(p, x, w, v, u, y, z, *, M=64, N=64, BK=32):
+    """Three products of computed operands, two of which are taken twice: each has a buffer for a while."""
+    p.warps(8)
+    X, W, V, U = p.read(x, [M, BK]), p.read(w, [BK, N]), p.read(v, [BK, 16]), p.read(u, [M, BK])
+    first, third, second = p.zeros([M, N]), p.zeros([M, N]), p.zeros([M, 16])
+    for k in range(X.blocks(1)):
+        left, right = abs(X[0, k]).to(tile.F16), W[k, 0] * 0.5
+        first += left @ right
+        second += left @ abs(V[k, 0])
+        third += U[0, k].relu().to(tile.BF16) @ right
+    p.write(y, [M, N])[0, 0] = first + third
+    p.write(z, [M, 16])[0, 0] = second
+
+
+@tile.kernel(grid=lambda y, **_: 1)
 def written_before(p, x, y, z, *, N=32):
     """Products of blocks that the same program wrote, each once before and once in every turn."""
     X, Y, Z = p.read(x, [N, N]), p.write(y, [N, N]), p.write(z, [N, N])
@@ -298,6 +313,17 @@ CASES = [
             within(1e-4),
         )
         for kind in ("f32", "bf16")
+    ),
+    Case(
+        "computed operands",
+        computed_operands,
+        lambda: [
+            *(numbers(*shape, kind="bf16") for shape in [(64, 64), (64, 64), (64, 16), (64, 64)]),
+            room(64, 64),
+            room(64, 16),
+        ],
+        {},
+        within(1e-3),
     ),
     *(
         Case(

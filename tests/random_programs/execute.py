@@ -23,7 +23,11 @@ from gizml_tile.program import trace
 
 Execute = Callable[[Program, dict[str, np.ndarray]], None]
 # What a GPU says of a program whose blocks are too large for it.
-_NO_ROOM = ("bytes of workgroup memory and a workgroup has", "threads and a thread has")
+_NO_ROOM = (
+    "bytes of workgroup memory and a workgroup has",
+    "bytes of workgroup memory and there are",
+    "threads and a thread has",
+)
 UNARY = frozenset("exp exp2 log tanh sigmoid gelu gelu_erf".split())
 
 

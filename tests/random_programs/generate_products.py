@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 from generate import Generator
-from programs import INDEX, Arg, Block, Literal, Op, Program, Type, ViewSpec
+from programs import INDEX, Arg, Axis, Block, Literal, Op, Program, TensorSpec, Type, ViewSpec
 from writer import Writer
 
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I32, MASK, U8, DType
@@ -29,12 +30,19 @@ class ProductGenerator(Generator):
         self.grid = self.random.choice([(1,), (2,), (2, 1), (1, 2), (2, 2), (1, 1, 2)])
         self.warps = self.random.choice([0, 0, 0, 1, 2, 4, 4, 8, 16])
         self.stages = self.random.choice([0, 0, 0, 1, 2, 3])
+        # Large blocks of whole rows of 16-bit floats, as the copy engine of a GPU moves them.
+        self.plain = self.random.random() < 0.3
+        self.rows, self.columns, self.depths, self.dtypes = ROWS, ROWS, DEPTHS, FLOATS
+        if self.plain:
+            self.rows, self.columns = [self.random.choice([64, 128])], [16, 32, 64, 128]
+            self.depths, self.dtypes = [32, 64, 64, 128], [self.random.choice([F16, BF16])]
+            self.warps = self.random.choice([0, 0, 0, self.rows[0] // 16])
 
     def program(self) -> Program:
         writer = Writer(self, {})
         for _ in range(self.random.choice([1, 1, 1, 2])):
-            kind = self.random.choice([self.chain, self.chain, self.chain, self.attention, self.integers])
-            results = kind(writer)
+            others = [] if self.plain else [self.attention, self.integers]
+            results = self.random.choice([self.chain] * 3 + others)(writer)
             writer.grow(self.random.choice([0, 0, 1, 3]))
             for name in results:
                 self.put(writer, name)
@@ -45,25 +53,37 @@ class ProductGenerator(Generator):
 
     def pad(self, dtype: DType) -> float | int | bool:
         """Seldom an infinity, of which products make values that nothing is known about."""
+        if self.plain:
+            return 0
         pad = super().pad(dtype)
         return pad if self.random.random() < 0.1 or abs(pad) < 256 else 2
+
+    def new_tensor(self, name: str, dtype: DType, block: tuple[int, ...], output: bool) -> TensorSpec:
+        made = super().new_tensor(name, dtype, block, output)
+        if not self.plain:
+            return made
+        sizes = [axis.size for axis in made.axes]
+        if self.random.random() < 0.95:
+            sizes[-1] = max(8, (sizes[-1] + 7) // 8 * 8)
+        axes = tuple(Axis(size) for size in sizes)
+        return dataclasses.replace(made, axes=axes, order=tuple(range(len(axes))))
 
     # Loops of products
 
     def chain(self, writer: Writer) -> list[str]:
         """Up to three products a turn, which may share an operand, and sums and maxima of the operands."""
-        rows, depth = self.random.choice(ROWS), self.random.choice(DEPTHS)
+        rows, depth = self.random.choice(self.rows), self.random.choice(self.depths)
         loop = Turn(self, writer)
         count = self.random.choice([1, 1, 1, 2, 3])
         left = None
         for _ in range(count):
-            columns = self.random.choice(ROWS if count == 1 else ROWS[:-1])
+            columns = self.random.choice([each for each in self.columns if count == 1 or each < 128])
             if left is None or self.random.random() < 0.5:
                 left = loop.operand((rows, depth), 1)
-            if self.random.random() < 0.3:
+            if self.random.random() < (0.05 if self.plain else 0.3):
                 loop.carry_reduction(left)
             right = loop.operand((depth, columns), 0)
-            if self.random.random() < 0.2:
+            if self.random.random() < (0.05 if self.plain else 0.2):
                 loop.carry_reduction(right)
             loop.accumulate(loop.dot(left, right))
             if self.random.random() < 0.15:
@@ -82,7 +102,7 @@ class ProductGenerator(Generator):
     def attention(self, writer: Writer) -> list[str]:
         """Softmax of products times blocks, online: two products a turn with reductions between."""
         rows, width, depth = (self.random.choice([16, 32, 64]) for _ in range(3))
-        dtype = self.random.choice(FLOATS)
+        dtype = self.random.choice(self.dtypes)
         queries = writer.read(dtype, (rows, depth))
         if self.random.random() < 0.7:
             queries = writer.emit("mul", Type(F32, (rows, depth)), queries, Literal(0.25))
@@ -172,10 +192,10 @@ class Turn:
     def operand(self, shape: tuple[int, int], along: int) -> str:
         """A block for a product, often as it is, sometimes computed with."""
         roll = self.random.random()
-        if roll < 0.1:
+        if roll < (0.02 if self.owner.plain else 0.1):
             return self.outside_operand(shape)
-        found = self.block(self.random.choice(FLOATS), shape, along)
-        if roll < 0.6:
+        found = self.block(self.random.choice(self.owner.dtypes), shape, along)
+        if roll < (0.9 if self.owner.plain else 0.6):
             return found
         inside = self.inside
         for _ in range(self.random.choice([1, 1, 2])):
@@ -190,7 +210,7 @@ class Turn:
                 return inside.emit("mul", kind, found, Literal(self.owner.random.choice([0.5, 0.1, -3.0])))
             case "row" | "column":
                 beside = (1, shape[1]) if choice == "row" else (shape[0], 1)
-                other = self.outside.read(self.random.choice(FLOATS), beside)
+                other = self.outside.read(self.random.choice(self.owner.dtypes), beside)
                 inside.names[other] = self.outside.names[other]
                 return inside.emit(self.random.choice(["mul", "add"]), kind, found, other)
             case "unary":
@@ -209,7 +229,7 @@ class Turn:
 
     def outside_operand(self, shape: tuple[int, int]) -> str:
         """An operand that is the same in every turn."""
-        found = self.outside.read(self.random.choice(FLOATS), shape)
+        found = self.outside.read(self.random.choice(self.owner.dtypes), shape)
         self.inside.names[found] = self.outside.names[found]
         return found
 
