@@ -32,7 +32,7 @@ from gizml_tile.views import In, Out
 _WARPS = (1, 2, 4, 8, 16, 32)
 _MAX_STAGES = 8
 # What `Program.variant` may be asked about; the planner names the variants of each.
-_OPERATIONS = ("dot", "read", "put", "copy to workgroup memory", "elementwise")
+_OPERATIONS = ("loop", "dot", "read", "put", "copy to workgroup memory", "elementwise")
 
 
 @dataclass(frozen=True, slots=True)

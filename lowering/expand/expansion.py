@@ -85,6 +85,8 @@ class Expansion:
         self.memory = WorkgroupMemory(self.build, plan.threads, limit, own)
         # The rings of loops whose blocks others bring.
         self.rings: dict[Node, Turns] = {}
+        # The workgroup memory of tiles on their way to tensors, by the type that they have there.
+        self.pieces: dict[DType, int] = {}
         # What moved between layouts, for the explanation.
         self.moves: list[Move] = []
         # Accesses before which the workgroup meets, and indices that are never negative.

@@ -348,8 +348,8 @@ class Kernel:
     """A kernel for one target.
 
     ``axes`` is how many axes of the hardware's grid it uses: 1, or those of the user's grid. ``signals``
-    is the number of transaction barriers, which lie after the buffers, 8 bytes each. A ``persistent`` kernel's
-    workgroups run any number of programs.
+    is the number of transaction barriers, which lie after the buffers, 8 bytes each. The workgroups of a
+    ``persistent`` kernel run any number of programs.
     """
 
     name: str

@@ -174,6 +174,14 @@ class Specialised:
     registers: tuple[int, int]
     stores: Mapping[Node, BulkStore] = field(default_factory=dict)
 
+    def pieces(self) -> dict[DType, int]:
+        """The elements of workgroup memory for tiles on their way to tensors, by their type there."""
+        found: dict[DType, int] = {}
+        for store in self.stores.values():
+            dtype, elements = store.tile.dtype, store.buffers * store.tile.elements
+            found[dtype] = max(found.get(dtype, 0), elements)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Chain:

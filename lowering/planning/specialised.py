@@ -47,7 +47,7 @@ _MOST_ACCUMULATORS = 160
 _FEWEST_SLOTS, _MOST_SLOTS = 2, 8
 # The registers of a thread that brings, and of one that multiplies, where there are two groups of those:
 # of 65536 each of 384 threads begins with 168.
-_TRADED_REGISTERS = (24, 240)
+_TRADED_REGISTERS = (40, 232)
 # Workgroup memory for what moves between layouts, where something does.
 _SCRATCH_BYTES = 32 * 1024
 _STORE_BUFFERS = 2
@@ -102,9 +102,11 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
     rows = products[0].shape[0]
     if rows % _ROWS or not 1 <= rows // _ROWS <= _MOST_GROUPS:
         yield f"products have {rows} rows, not {' or '.join(str(_ROWS * each) for each in (1, 2))}"
-    elif state.program.warps not in (0, _GROUP_WARPS * rows // _ROWS):
-        yield f"{state.program.warps} warps are asked for, and {rows} rows take {_GROUP_WARPS * rows // _ROWS}"
-    for node, loop in zip(products, map(lambda node: _loop_of(state, node), products), strict=True):
+    wanted = _GROUP_WARPS * rows // _ROWS
+    if state.program.warps not in (0, wanted):
+        yield f"{state.program.warps} warps are asked for, and {rows} rows take {wanted}"
+    for node in products:
+        loop = _loop_of(state, node)
         if loop is not None:
             yield from _of_product(state, node, loop)
     needed = _accumulators(state, products, loops)
@@ -112,10 +114,10 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
         yield f"accumulators take {needed} registers of each thread, and {_MOST_ACCUMULATORS} leave enough"
     blocks = _blocks(products)
     turn = sum(_bytes(node) for node in blocks)
-    wanted = max(state.program.stages, _FEWEST_SLOTS)
+    slots = max(state.program.stages, _FEWEST_SLOTS)
     room = target.facts.workgroup_memory - _store_bytes(rows) - _SCRATCH_BYTES
-    if wanted * turn > room:
-        yield f"{wanted} turns of {turn} bytes are more than the {room} bytes of workgroup memory for them"
+    if slots * turn > room:
+        yield f"{slots} turns of {turn} bytes are more than the {room} bytes of workgroup memory for them"
 
 
 def _is_known_before(state: Planning, node: Node) -> bool:
@@ -283,8 +285,7 @@ def plan_brought_stages(state: Planning) -> None:
     blocks = _blocks(products)
     stores = state.specialised.stores
     direct = any(node.op == "put" and node not in stores for node in state.program.body.walk())
-    pieces = {store.tile.dtype: store for store in stores.values()}
-    fixed = sum(store.buffers * store.tile.elements * dtype.bytes for dtype, store in pieces.items())
+    fixed = sum(elements * dtype.bytes for dtype, elements in state.specialised.pieces().items())
     fixed += _SCRATCH_BYTES if direct or _moves(state) else 1024
     turn = sum(_bytes(node) for node in blocks)
     room = state.target.facts.workgroup_memory - fixed

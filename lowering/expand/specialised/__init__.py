@@ -2,6 +2,6 @@
 
 from gizml_tile.lowering.expand.specialised.ring import open_rings
 from gizml_tile.lowering.expand.specialised.roles import expand_roles
-from gizml_tile.lowering.expand.specialised.store import store_in_bulk
+from gizml_tile.lowering.expand.specialised.store import open_pieces, store_in_bulk
 
-__all__ = ["expand_roles", "open_rings", "store_in_bulk"]
+__all__ = ["expand_roles", "open_pieces", "open_rings", "store_in_bulk"]

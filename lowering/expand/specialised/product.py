@@ -23,8 +23,7 @@ _NO_DISTANCE = 16
 def expand_group_product(x: Expansion, node: Node) -> Value:
     """``c + a @ b`` in the layout of the groups' result; it is there when this returns."""
     build, dot = x.build, x.plan.dots[node]
-    rows, columns = node.shape
-    depth = node.args[0].shape[1]
+    columns, depth = node.shape[1], node.args[0].shape[1]
     left, right = _side(x, node.args[0], 1), _side(x, node.args[1], 0)
     if len(node.args) == 3:
         total = x.registers(node.args[2], dot.c)

@@ -30,10 +30,10 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
     build, view = x.build, node.attr
     assert isinstance(view, View)
     value = x.registers(node.args[0], store.layout)
-    rows, width = store.tile.shape
+    width = store.tile.shape[1]
     columns = view.shape[1]
     panels = columns // width
-    buffer = _buffer(x, store)
+    buffer = x.pieces[store.tile.dtype]
     # Of the groups of stores in flight the newest may still be reading: not the one that used this piece.
     unread = store.buffers - 1 if panels % store.buffers == 0 else 0
     group = build.map("ushr", build.thread(), build.constant(GROUP_THREADS.bit_length() - 1, I32))
@@ -65,14 +65,12 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
         build.when(leads(x), send)
 
 
-def _buffer(x: Expansion, store: BulkStore) -> int:
-    """The pieces of memory that all stores of a type share."""
-    tile = store.tile
-    name = f"{store.buffers} panels of {tile.dtype.text} on their way to tensors"
-    for number, buffer in enumerate(x.memory.buffers):
-        if buffer.name == name:
-            return number
-    return x.memory.allocate(name, tile.dtype, store.buffers * tile.elements, _WHOLE_BYTES)
+def open_pieces(x: Expansion) -> None:
+    """The pieces of memory that all stores of a type share, whichever program they are for."""
+    assert x.plan.specialised is not None
+    for dtype, elements in x.plan.specialised.pieces().items():
+        name = f"panels of {dtype.text} on their way to tensors"
+        x.pieces[dtype] = x.memory.allocate(name, dtype, elements, _WHOLE_BYTES)
 
 
 def _registers_of(layout: Linear, number: int, width: int) -> list[int]:
