@@ -108,6 +108,8 @@ def _why_not(state: Planning, each: Class) -> str | None:
                 return f"a {user.op} takes what is computed"
     if not reads or not puts:
         return f"nothing is {'put' if reads else 'read'}"
+    if any(isinstance(put.attr, View) and put.attr.shape != each.shape for put in puts):
+        return "a put stretches the tile"
     if len({state.uses.region[node] for node in (*reads, *puts)}) > 1:
         return "a read and a put stand in different blocks of the program"
     if any(node.dtype is MASK for node in reads):

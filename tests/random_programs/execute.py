@@ -22,11 +22,12 @@ from gizml_tile.lowering.tile_passes.pipeline import simplify
 from gizml_tile.program import trace
 
 Execute = Callable[[Program, dict[str, np.ndarray]], None]
-# What a GPU says of a program whose blocks are too large for it.
+# What a GPU says of a program whose blocks are too large for it, or that asks for what cannot serve.
 _NO_ROOM = (
     "bytes of workgroup memory and a workgroup has",
     "bytes of workgroup memory and there are",
     "threads and a thread has",
+    "variants that can:",
 )
 UNARY = frozenset("exp exp2 log tanh sigmoid gelu gelu_erf".split())
 

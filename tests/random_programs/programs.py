@@ -108,6 +108,7 @@ class Program:
     ieee: bool = False  # of exactly rounded operations alone, so that every bit is given
     warps: int = 0  # of a GPU's workgroup, and how many stages its loops copy ahead; 0 leaves both open
     stages: int = 0
+    variants: tuple[tuple[str, str], ...] = ()  # that a GPU must use, by operation
 
     def view(self, name: str) -> ViewSpec:
         return next(view for view in self.views if view.name == name)

@@ -19,9 +19,10 @@ def render(program: Program) -> str:
 
 
 def hints(program: Program) -> list[str]:
-    """The lines that tell a GPU how many warps and stages to take."""
+    """The lines that tell a GPU how many warps and stages to take, and which variants."""
     counts = {"warps": program.warps, "stages": program.stages}
-    return [f"    p.{name}({count})" for name, count in counts.items() if count]
+    lines = [f"    p.{name}({count})" for name, count in counts.items() if count]
+    return lines + [f"    p.variant({operation!r}, {name!r})" for operation, name in program.variants]
 
 
 def number(value: object) -> str:

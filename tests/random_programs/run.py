@@ -7,6 +7,7 @@ not, a small script that shows it. Programs run in child processes, so that one 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import multiprocessing
 import sys
 import time
@@ -41,6 +42,17 @@ RUNNERS: dict[str, Execute] = {
 }
 GENERATORS: dict[str, Callable[[int], Program]] = {"everything": generate, "products": generate_products}
 FORK = multiprocessing.get_context("fork")
+
+
+@dataclasses.dataclass(frozen=True)
+class Forced:
+    """Programs that ask for a variant of an operation."""
+
+    make: Callable[[int], Program]
+    variant: tuple[str, str]
+
+    def __call__(self, seed: int) -> Program:
+        return dataclasses.replace(self.make(seed), variants=(self.variant,))
 
 
 def outcomes(
@@ -109,8 +121,11 @@ def main() -> None:
     parser.add_argument("--stop-after", type=int, default=10, help="failures to report before stopping")
     parser.add_argument("--on", choices=RUNNERS, default="device")
     parser.add_argument("--of", choices=GENERATORS, default="everything")
+    parser.add_argument("--variant", nargs=2, metavar=("OPERATION", "NAME"), help="that a GPU must use")
     options = parser.parse_args()
     execute, make = RUNNERS[options.on], GENERATORS[options.of]
+    if options.variant:
+        make = Forced(make, tuple(options.variant))
     stored = exact = unknown = done = refused = 0
     failures = []
     begin = time.perf_counter()
@@ -126,7 +141,7 @@ def main() -> None:
         if done % 500 == 0:
             print(f"{done} programs, {time.perf_counter() - begin:.0f} s", flush=True)
     print(
-        f"{done} programs, {len(failures)} failed {failures}, {refused} too large for the device, "
+        f"{done} programs, {len(failures)} failed {failures}, {refused} refused by the device, "
         f"{time.perf_counter() - begin:.0f} s; of "
         f"{stored} elements stored {exact / max(stored, 1):.1%} had to agree to the bit, nothing was known "
         f"of {unknown / max(stored, 1):.1%}"
