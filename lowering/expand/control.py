@@ -20,8 +20,9 @@ from gizml_tile.nodes import Node, Region
 
 def expand_region(x: Expansion, region: Region) -> None:
     """Every node of a region, in program order."""
+    deferred = frozenset() if x.plan.specialised is None else x.plan.specialised.deferred
     for node in region.nodes:
-        if node not in x.plan.bypassed:
+        if node not in x.plan.bypassed and node not in deferred:
             with x.at(node):
                 _expand_node(x, node)
 

@@ -47,6 +47,37 @@ def expand_read(x: Expansion, node: Node, layout: TileLayout) -> Value:
     return result
 
 
+def read_part(x: Expansion, node: Node, linear: Linear, registers: Sequence[int]) -> Value:
+    """Some registers' elements of a block in a layout, as `expand_read` gives all."""
+    access = x.plan.accesses[node]
+    view = view_of(node)
+    block = block_of(x, view, node.args)
+    dtype = x.program.tensors[view.tensor].dtype
+
+    def load(vector: int, masked: tuple[bool, bool], leading: bool) -> Value:
+        moves = Moves.of(linear, access.axis, vector)
+        moved = [moves.found[register] for register in registers]
+        numbers = sorted({each // moves.width for each in moved})
+        offsets, places = offsets_of(x, block, moves)
+        mask = x.build.both(leading_inside(x, block) if leading else None, inside(x, block, moves, masked))
+        if mask is not None and mask.count > 1:
+            mask = x.build.pick(mask, numbers)
+        chosen = tuple(places[number] for number in numbers)
+        memory = Access(GLOBAL, view.tensor, moves.width, chosen, _stored_pad(view))
+        loaded = x.build.load(memory, offsets, storage.storage_dtype(dtype), mask)
+        found = [numbers.index(each // moves.width) * moves.width + each % moves.width for each in moved]
+        return storage.from_storage(x.build, x.build.pick(loaded, found), dtype)
+
+    if not access.branch:
+        return load(access.vector, access.masked, access.leading)
+    (result,) = x.build.branch(
+        _whole(x, block, view.shape, access.masked, access.leading),
+        lambda: [load(access.vector, (False, False), False)],
+        lambda: [load(1, access.masked, access.leading)],
+    )
+    return result
+
+
 Registers = Callable[[Sequence[int]], Value]
 
 

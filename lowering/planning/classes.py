@@ -9,7 +9,7 @@ from gizml_tile.nodes import Node, Region, TileProgram
 
 # Values that cost nothing to make in any layout, and everything made of such values alone.
 _MADE_ANYWHERE = frozenset({"const", "iota", "value", "scalar"})
-_TIES_OPERANDS = frozenset(
+ELEMENTWISE = frozenset(
     "neg abs exp exp2 log sqrt rsqrt sigmoid tanh gelu gelu_erf relu floor to add sub mul div maximum "
     "minimum rem floordiv floormod and_ or_ xor not_ shl shr lt le gt ge eq ne select fma".split()
 )
@@ -76,7 +76,7 @@ def find_free(program: TileProgram) -> frozenset[Node]:
         if node.is_tile and (
             node.op in _MADE_ANYWHERE
             or (
-                node.op in _TIES_OPERANDS
+                node.op in ELEMENTWISE
                 and is_wide(node)
                 and all(arg in free for arg in node.args if is_wide(arg))
             )
@@ -103,7 +103,7 @@ def find_classes(program: TileProgram, free: frozenset[Node], uses: Uses) -> dic
     for node in tiles:
         root(node)
     for node in _with_params(program.body):
-        if node.op in _TIES_OPERANDS:
+        if node.op in ELEMENTWISE:
             for arg in node.args:
                 tie(node, arg)
         elif node.op == "dot" and len(node.args) == 3:
@@ -138,7 +138,7 @@ def _relate(program: TileProgram, classes: dict[Node, Class]) -> None:
         if node.op in ("sum", "max", "min") and node in classes and node.args[0] in classes:
             assert isinstance(node.attr, int)
             classes[node].relations.insert(0, (classes[node.args[0]], node.attr))
-        elif node.op in _TIES_OPERANDS and node in classes:
+        elif node.op in ELEMENTWISE and node in classes:
             for arg in node.args:
                 if arg in classes and arg.shape != node.shape:
                     axis = 0 if arg.shape[0] == 1 else 1

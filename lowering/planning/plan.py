@@ -166,13 +166,15 @@ class Specialised:
 
     The workgroups are as many as the device holds, and each runs programs in turn. ``loops`` are those whose
     blocks are brought; a thread that brings holds ``registers[0]`` registers and one that multiplies
-    ``registers[1]``, or all the same with 0.
+    ``registers[1]``, or all the same with 0. ``deferred`` are reads and elementwise operations that are done
+    for a panel of columns when the copy engine takes it: few registers are in use beside the accumulators.
     """
 
     groups: int
     loops: tuple[Node, ...]
     registers: tuple[int, int]
     stores: Mapping[Node, BulkStore] = field(default_factory=dict)
+    deferred: frozenset[Node] = frozenset()
 
     def pieces(self) -> dict[DType, int]:
         """The elements of workgroup memory for tiles on their way to tensors, by their type there."""

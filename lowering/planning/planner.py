@@ -344,6 +344,8 @@ def _plan_accesses(state: Planning) -> None:
 def _access_layout(state: Planning, node: Node, tile: Node, shape: tuple[int, int]) -> TileLayout:
     """The tile's home, or the tensor's own spread where moving between the two costs less."""
     home = state.layouts.get(state.classes[tile]) if tile in state.classes else None
+    if home is not None and state.specialised is not None and node.op == "read":
+        return home  # workgroup memory is for what the copy engine moves
     dtype = state.program.tensors[_tensor(node)].dtype
     axis = fast_axis(state.signature, node)
     fast = 1 if axis is None else axis

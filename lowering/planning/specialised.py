@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gizml_tile.dtypes import BF16, F16, MASK
 from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
+from gizml_tile.lowering.planning.classes import ELEMENTWISE, is_wide
 from gizml_tile.lowering.planning.operands import (
     depends_on_counter_only,
     operand,
@@ -243,7 +244,26 @@ def plan_stores(state: Planning) -> None:
                 state.chose(node, "put", Choice((Candidate(name, True, told),), name))
             else:
                 state.reasons[node] = f"not stored by the copy engine: {why}"
-    state.specialised = replace(state.specialised, stores=stores)
+    state.specialised = replace(state.specialised, stores=stores, deferred=_deferred(state, stores))
+
+
+def _deferred(state: Planning, stores: Mapping[Node, BulkStore]) -> frozenset[Node]:
+    """The reads and elementwise operations after all loops that serve one such put alone.
+
+    They have its tile's shape, or one row that all its rows share.
+    """
+    serves: dict[Node, Node] = {}
+    for node in reversed(state.program.body.nodes):
+        if node in stores:
+            serves[node] = node
+            continue
+        puts = [serves.get(user) for user, _ in state.uses.of(node)]
+        if not puts or puts[0] is None or puts.count(puts[0]) < len(puts) or not is_wide(node):
+            continue
+        rows, columns = puts[0].args[0].shape
+        if (node.op in ELEMENTWISE or node.op == "read") and node.shape in ((rows, columns), (1, columns)):
+            serves[node] = puts[0]
+    return frozenset(serves) - frozenset(stores)
 
 
 def _why_no_store(state: Planning, node: Node) -> str | None:

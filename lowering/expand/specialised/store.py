@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gizml_tile.dtypes import I32
 from gizml_tile.layout import Linear
 from gizml_tile.lowering.expand import storage
+from gizml_tile.lowering.expand.elementwise import expand_elementwise
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.fragments import fragment_reads
+from gizml_tile.lowering.expand.memory import read_part
 from gizml_tile.lowering.expand.places import thread_part
 from gizml_tile.lowering.expand.shared import store_shared
 from gizml_tile.lowering.expand.specialised.boxes import corner, panel
@@ -29,7 +33,6 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
     """
     build, view = x.build, node.attr
     assert isinstance(view, View)
-    value = x.registers(node.args[0], store.layout)
     width = store.tile.shape[1]
     columns = view.shape[1]
     panels = columns // width
@@ -46,12 +49,17 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
     def wait() -> None:
         build.emit("bulk_wait", attr=BulkWait(unread, True))
 
-    for number in range(panels):
+    chosen = [_registers_of(store.layout.linear, number, width) for number in range(panels)]
+    ahead = _fetched(x, node, store.layout, chosen[0])
+    for number, registers in enumerate(chosen):
+        fetched = ahead
+        if number + 1 < panels:
+            ahead = _fetched(x, node, store.layout, chosen[number + 1])
+        value = build.spread(_part(x, node.args[0], store.layout, registers, fetched), len(registers))
         piece = build.constant(number % store.buffers * store.tile.elements, I32)
-        registers = _registers_of(store.layout.linear, number, width)
         build.when(leads(x), wait)
         build.barrier(_BARRIER, GROUP_THREADS, each=True)
-        rounded = storage.convert(build, x.target, build.pick(value, registers), store.tile.dtype)
+        rounded = storage.convert(build, x.target, value, store.tile.dtype)
         _to_memory(x, store, buffer, piece, rounded, part)
         build.emit("fence_async")
         build.barrier(_BARRIER, GROUP_THREADS, each=True)
@@ -63,6 +71,42 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
             build.bulk_commit()
 
         build.when(leads(x), send)
+
+
+def _fetched(x: Expansion, put: Node, layout: TileLayout, registers: Sequence[int]) -> dict[Node, Value]:
+    """The deferred reads that a put rests on, for some of its registers: on their way before they are used."""
+    assert x.plan.specialised is not None
+    found: dict[Node, Value] = {}
+
+    def visit(node: Node) -> None:
+        if node in found or node not in x.plan.specialised.deferred:
+            return
+        if node.op == "read":
+            linear = layout.linear if node.shape == layout.linear.shape else layout.linear.slice(0)
+            with x.at(node):
+                found[node] = read_part(x, node, linear, registers)
+        for arg in node.args:
+            visit(arg)
+
+    visit(put.args[0])
+    return found
+
+
+def _part(
+    x: Expansion, node: Node, layout: TileLayout, registers: Sequence[int], known: dict[Node, Value]
+) -> Value:
+    """Some registers of a tile in a layout; what is deferred is computed for them now."""
+    assert x.plan.specialised is not None
+    if node in known:
+        return known[node]
+    if node in x.plan.specialised.deferred:
+        with x.at(node):
+            args = [_part(x, arg, layout, registers, known) for arg in node.args]
+            known[node] = expand_elementwise(x.build, x.target, node, args)
+    else:
+        value = x.operand(node, layout)
+        known[node] = value if value.count == 1 else x.build.pick(value, registers)
+    return known[node]
 
 
 def open_pieces(x: Expansion) -> None:
