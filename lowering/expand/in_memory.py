@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gizml_tile.layout import Access as Side
+from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.expand import storage
 from gizml_tile.lowering.expand.elementwise import expand_elementwise
 from gizml_tile.lowering.expand.expansion import Expansion
@@ -13,7 +14,7 @@ from gizml_tile.lowering.expand.memory import store_block, view_of
 from gizml_tile.lowering.expand.shared import load_side, moved_registers, shared_side, store_side
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.kernel_ir.builder import Value
-from gizml_tile.lowering.planning.plan import Chain
+from gizml_tile.lowering.planning.plan import Chain, SharedTile
 from gizml_tile.nodes import Node
 
 # Registers that go from workgroup memory to a tensor at once.
@@ -44,6 +45,8 @@ def _made(x: Expansion, chain: Chain, put: Node) -> Shared:
     """The tile of a put in workgroup memory."""
     result = put.args[0]
     tile, over = chain.results[put]
+    # What comes from registers may move through workgroup memory, with barriers of its own: before all else.
+    _bring(x, chain, result, set())
     if over is None:
         buffer = x.memory.allocate("elementwise result", tile.dtype, tile.elements)
         x.memory.before_write(buffer)
@@ -51,12 +54,23 @@ def _made(x: Expansion, chain: Chain, put: Node) -> Shared:
         buffer = x.shared(over).buffer
         x.memory.in_place(buffer)
     dtype = x.program.tensors[view_of(put).tensor].dtype
-    side = shared_side(chain.layout.linear, tile)
     for first in range(0, chain.layout.registers, chain.vector):
         value = storage.convert(x.build, x.target, _slice(x, chain, result, first, {}), dtype)
         stored = x.build.spread(storage.to_storage(x.build, value), chain.vector)
-        store_side(x.build, buffer, _within(side, first, chain.vector), stored)
+        store_side(x.build, buffer, _side(chain, tile, first), stored)
     return Shared(buffer, tile, None)
+
+
+def _bring(x: Expansion, chain: Chain, node: Node, seen: set[Node]) -> None:
+    """Have the operands that are not in workgroup memory in the layout in which threads work."""
+    if node in seen or node in x.plan.stages:
+        return
+    seen.add(node)
+    if node in x.plan.chains:
+        for arg in node.args:
+            _bring(x, chain, arg, seen)
+    else:
+        x.operand(node, chain.layout)
 
 
 def _slice(x: Expansion, chain: Chain, node: Node, first: int, known: dict[Node, Value]) -> Value:
@@ -65,7 +79,7 @@ def _slice(x: Expansion, chain: Chain, node: Node, first: int, known: dict[Node,
         return known[node]
     if node in x.plan.stages:
         shared = x.shared(node)
-        side = _within(shared_side(chain.layout.linear, shared.tile), first, chain.vector)
+        side = _side(chain, shared.tile, first)
         loaded = load_side(x.build, shared.buffer, side, shared.tile.dtype, shared.base)
         moved = moved_registers(side)
         value = x.build.pick(loaded, [moved.index(number) for number in range(chain.vector)])
@@ -81,11 +95,10 @@ def _slice(x: Expansion, chain: Chain, node: Node, first: int, known: dict[Node,
     return value
 
 
-def _within(side: Side, first: int, count: int) -> Side:
-    """The part of a side that moves ``count`` registers from ``first`` on, which are counted from there."""
-    groups = [
-        (offset, tuple(register - first for register in registers))
-        for offset, registers in side.groups
-        if first <= registers[0] < first + count
-    ]
-    return replace(side, groups=tuple(groups))
+def _side(chain: Chain, tile: SharedTile, first: int) -> Side:
+    """How a thread loads or stores the registers from ``first`` on that it works on at once."""
+    linear = chain.layout.linear
+    bits = bit_length(chain.vector)
+    side = shared_side(linear.with_bases("register", linear.bases("register")[:bits]), tile)
+    start = tile.offset(*linear.table("register")[first])
+    return replace(side, groups=tuple((offset ^ start, registers) for offset, registers in side.groups))

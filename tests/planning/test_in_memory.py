@@ -199,3 +199,44 @@ def test_an_unknown_variant():
         "elementwise cannot be made by 'bulk': there is no such variant; variants that can: "
         "registers, workgroup"
     )
+
+
+def test_operands_that_move_through_workgroup_memory_do_so_before():
+    a, _, out = operands((F32, F32, FP8), (17, 16))
+    b = np.random.default_rng(1).standard_normal((1, 16)).astype(BF16)[::-1]
+    agrees(biased, (np.asfortranarray(a), b, out), [2], {"R": 4, "C": 64, "warps": 16}, "sm_120a")
+    agrees(biased, (a, b, np.asfortranarray(out)), [2], {"R": 32, "C": 32, "warps": 16}, "sm_80")
+
+
+def random_array(random, shape, dtype):
+    """Values in memory of any order, offset and step."""
+    values = (random.standard_normal(shape) * 2).astype(dtype)
+    columns = shape[1]
+    match random.integers(5):
+        case 1:
+            return np.asfortranarray(values)
+        case 2:
+            values = np.pad(values.astype(F32), ((0, 0), (int(random.integers(1, 9)), 0))).astype(dtype)
+            return values[:, -columns:]
+        case 3:
+            return values[::-1]
+        case 4:
+            return np.repeat(np.repeat(values, 2, 0), 2, 1)[::2, ::2]
+    return values
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_operands(seed):
+    random = np.random.default_rng(seed)
+    shape = int(random.integers(1, 70)), int(random.integers(1, 130))
+    kernel = (combine, biased)[seed % 2]
+    types = [(F16, F32, BF16, FP8)[number] for number in random.integers(4, size=3)]
+    a, out = (random_array(random, shape, types[number]) for number in (0, 2))
+    b = random_array(random, shape if kernel is combine else (1, shape[1]), types[1])
+    named = {
+        "R": 1 << random.integers(3, 7),
+        "C": 1 << random.integers(3, 8),
+        "warps": 1 << random.integers(5),
+    }
+    arch = ("sm_75", "sm_80", "sm_120a")[seed % 3]
+    agrees(kernel, (a, b, out), [2], {name: int(value) for name, value in named.items()}, arch)
