@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from execute import OnSimulator, check
 from generate import generate
 from generate_products import generate_products
 from render import reproduction
+
+from gizml_tile import gpu
 
 # The programs count what lies past ragged ends on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
@@ -33,3 +36,35 @@ def test_programs_agree(start):
         stored, unknown = stored + outcome.stored, unknown + outcome.unknown
     assert refused <= 2
     assert unknown < 0.5 * stored
+
+
+FORCED = [
+    (generate, "elementwise", "workgroup", range(130, 150)),
+    (generate, "read", "element", range(12)),
+    (generate, "put", "element", range(12)),
+    (generate_products, "dot", "multiply-add", range(6)),
+    (generate_products, "loop", "uniform", range(6)),
+    (generate_products, "copy to workgroup memory", "copy of 4 bytes through registers", range(12)),
+]
+
+
+@pytest.mark.parametrize(
+    "make, operation, name, seeds", FORCED, ids=lambda each: each if isinstance(each, str) else ""
+)
+def test_programs_that_ask_for_a_variant(make, operation, name, seeds):
+    refused = 0
+    for seed in seeds:
+        program = dataclasses.replace(make(seed), variants=((operation, name),))
+        outcome = check(program, OnSimulator("sm_90a"))
+        assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{reproduction(program)}"
+        refused += outcome.kind == "refused"
+    assert refused < len(seeds)
+
+
+def test_offsets_of_64_bits(monkeypatch):
+    """Tensors that are said to reach beyond what 32 bits count."""
+    monkeypatch.setattr(gpu, "_NARROW", 0)
+    for seed in range(COUNT, COUNT + 20):
+        program = (generate_products if seed % 4 == 0 else generate)(seed)
+        outcome = check(program, OnSimulator(ARCHS[seed % len(ARCHS)]))
+        assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{reproduction(program)}"
