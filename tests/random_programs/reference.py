@@ -251,9 +251,11 @@ def _float_sum(a: Value, axis: int) -> Value:
         slack = (a.shape[axis] / 64 + 8) * UNIT * size
         result = _ordered(wide[0].sum(axis, keepdims=True) - slack, wide[1].sum(axis, keepdims=True) + slack)
         exact = a.exact.all(axis, keepdims=True)
-        special = wide[0].sum(axis, keepdims=True)  # infinities and NaN as IEEE addition in any order
+        special = wide[0].sum(axis, keepdims=True)  # infinities and NaN as IEEE addition in any order,
+        # unless finite elements alone make another infinity, or may.
+        finite = np.where(np.isfinite(wide[0]), abs(wide[0]), 0).sum(axis, keepdims=True)
     result = where(size < 3e38, result, _nothing(size.shape))
-    return where(exact & ~np.isfinite(size), floats(special), result)
+    return where(exact & ~np.isfinite(size) & (finite < 3e38), floats(special), result)
 
 
 def _ordered(lo, hi) -> Value:
