@@ -92,5 +92,5 @@ def test_what_does_not_fit(kernel, named, line, message):
 
 
 def test_accumulators_of_one_loop_count_together():
-    assert "over 2 x 2 warps" in product.ir(X, Y, OUT, kind="cuda", B=128)
-    assert "over 4 x 2 warps" in two.ir(X, Y, OUT, kind="cuda", B=128)
+    assert "over 2 x 2 warps" in product.ir(X, Y, OUT, kind="cuda", arch="sm_80", B=128)
+    assert "over 4 x 2 warps" in two.ir(X, Y, OUT, kind="cuda", arch="sm_80", B=128)
