@@ -123,7 +123,8 @@ def _bound(plan: Plan, work: Work) -> Iterator[str]:
     if work.read or work.written:
         yield f"{work.read} bytes from tensors, {work.written} to tensors"
     if work.shared:
-        yield f"{work.shared} bytes to and from workgroup memory, {_count(work.barriers, 'barrier')}"
+        barriers = f", {_count(work.barriers, 'barrier')}" if work.barriers else ""
+        yield f"{work.shared} bytes to and from workgroup memory{barriers}"
     for name, count in work.multiply_adds.items():
         yield f"{count} multiply-adds by {name}"
     yield f"{work.instructions} instructions of a warp"
