@@ -107,6 +107,7 @@ def _group_mma(i: Instruction, kernel: Kernel) -> None:
     assert isinstance(matrix, GroupMatrix), f"{i}: {matrix!r}"
     assert kernel.target.can("group_matrix"), f"{kernel.target} has no {i.op}"
     assert matrix.n % 8 == 0 and 8 <= matrix.n <= 256, f"{i}: n {matrix.n}"
+    assert matrix.m >= 1 and (matrix.m == 1 or matrix.a is not None), f"{i}: m {matrix.m}"
     if matrix.a is None:
         count = _GROUP_ROWS * matrix.k // _GROUP_THREADS
         assert (a.dtype, a.count) == (matrix.dtype, count), f"{i}: {a} for {matrix.dtype} x {count}"
@@ -115,7 +116,7 @@ def _group_mma(i: Instruction, kernel: Kernel) -> None:
     assert b.dtype is I32 and b.count == 1, f"{i}: offset {b}"
     for operand in (matrix.a, matrix.b):
         assert operand is None or 0 <= operand.buffer < len(kernel.buffers), f"{i}: {operand}"
-    count = _GROUP_ROWS * matrix.n // _GROUP_THREADS
+    count = _GROUP_ROWS * matrix.m * matrix.n // _GROUP_THREADS
     dtype = F32 if matrix.dtype.is_float else I32
     assert (c.dtype, c.count) == (dtype, count), f"{i}: {c} for {dtype} x {count}"
     expect(i, dtype, count)

@@ -268,7 +268,8 @@ class Operand:
 class GroupMatrix:
     """An asynchronous product of 64 x ``n`` by four warps, ``k`` elements deep, into registers of c.
 
-    ``a`` is None where a is in registers. ``fresh`` starts from zero instead of c.
+    ``a`` is None where a is in registers. ``fresh`` starts from zero instead of c. With ``m`` there are so
+    many times 64 rows, of which the first 64 have the first registers of c.
     """
 
     n: int
@@ -277,6 +278,7 @@ class GroupMatrix:
     a: Operand | None
     b: Operand
     fresh: bool = False
+    m: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +351,8 @@ class Kernel:
 
     ``axes`` is how many axes of the hardware's grid it uses: 1, or those of the user's grid. ``signals``
     is the number of transaction barriers, which lie after the buffers, 8 bytes each. The workgroups of a
-    ``persistent`` kernel run any number of programs.
+    ``persistent`` kernel run any number of programs. Where ``may_alias`` is not set, no two tensors of which
+    one is stored to have an element in common.
     """
 
     name: str
@@ -363,6 +366,7 @@ class Kernel:
     signals: int = 0
     resident: int = 1
     persistent: bool = False
+    may_alias: bool = True
 
     @property
     def workgroup_memory(self) -> int:

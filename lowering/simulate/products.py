@@ -24,7 +24,7 @@ def group_mma(threads: Threads, at: Instruction) -> Array:
     threads.meet_in_warps(at)
     a, b, c = at.args
     right = Side(threads, at, matrix, matrix.b, b, matrix.n)
-    left = None if matrix.a is None else Side(threads, at, matrix, matrix.a, a, ROWS)
+    left = None if matrix.a is None else Side(threads, at, matrix, matrix.a, a, ROWS * matrix.m)
     if left is None:
         _check_fenced(threads, at, a)
     if not matrix.fresh:
@@ -32,7 +32,7 @@ def group_mma(threads: Threads, at: Instruction) -> Array:
     rows = _from_registers(threads, a, matrix) if left is None else left.numbers(threads, matrix.dtype)
     columns = right.numbers(threads, matrix.dtype)
     product = np.matmul(rows, columns.transpose(0, 2, 1)).reshape(len(rows), -1)
-    spread = product.take(_sums(matrix.n), axis=1)  # [groups, registers, lanes of four warps]
+    spread = product.take(_sums(matrix.n, matrix.m), axis=1)  # [groups, registers, lanes of four warps]
     spread = spread.transpose(1, 0, 2).reshape(at.count, threads.size)
     start = constant(0, at.dtype) if matrix.fresh else threads.get(c)
     if at.dtype.is_integer:
@@ -138,11 +138,11 @@ def _numbers(value: Array, dtype: DType) -> Array:
 
 
 @lru_cache(maxsize=16)
-def _sums(columns: int) -> Array:
+def _sums(columns: int, parts: int) -> Array:
     """The element (row-major) of each register of each lane: PTX ISA, "wgmma: register fragments"."""
     lane = np.arange(128)
-    register = np.arange(columns // 2)[:, None]
-    row = 16 * (lane // 32) + lane % 32 // 4 + 8 * (register >> 1 & 1)
+    part, register = np.divmod(np.arange(parts * columns // 2)[:, None], columns // 2)
+    row = ROWS * part + 16 * (lane // 32) + lane % 32 // 4 + 8 * (register >> 1 & 1)
     column = 8 * (register >> 2) + 2 * (lane % 4) + (register & 1)
     return np.asarray(row * columns + column)
 
@@ -185,7 +185,9 @@ def _read(threads: Threads, at: Instruction, left: Side | None, right: Side) -> 
             memory.check_asynchronous(threads, at, keys, who + warp * batch.lanes)
     if left is not None:
         # In order of rows (or of chunks of them), so that each warp's 16 stand together.
-        rows = left.granules(threads)[number].reshape(-1)
+        parts = left.granules(threads)[number]
+        parts = parts.reshape(len(number), at.attr.m, _WARPS, -1)  # type: ignore[union-attr]
+        rows = parts.transpose(0, 2, 1, 3).reshape(-1)
         warps = (groups[:, None] + np.arange(_WARPS) * batch.lanes).reshape(-1)
         keys = np.concatenate([keys, rows])
         who = np.concatenate([who, np.repeat(warps, len(rows) // max(1, len(warps)))])

@@ -11,6 +11,7 @@ from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer
 from gizml_tile.lowering.kernel_ir.instructions import GroupMatrix, Instruction, Operand
 
 _STEP_BYTES = 32  # of k in one instruction, whatever the type
+_ROWS = 64
 _REGISTERS = 4  # words of a in one instruction, where a is in registers
 _SWIZZLES = {0: 0, 128: 1, 64: 2, 32: 3}
 # Values whose words are another value's, or nobody's.
@@ -23,15 +24,26 @@ def _group_mma(writer: Writer, instruction: Instruction) -> Words:
     sums = _sums(writer, c, matrix)
     steps = max(matrix.k * matrix.dtype.bytes // _STEP_BYTES, 1)
     form = _form(matrix, c.dtype is F32, matrix.k // steps)
-    left = (
-        _fragments(writer, a) if matrix.a is None else _descriptors(writer, matrix.a, a, matrix.dtype.bytes)
-    )
-    right = _descriptors(writer, matrix.b, b, matrix.dtype.bytes)
-    total, ending = ", ".join(sums), _ending(matrix)
-    for step, first, second in zip(range(steps), left, right, strict=False):
+    if matrix.a is None:
+        lefts = [_fragments(writer, a)]
+    else:
+        further = _rows_further(matrix.a, matrix.dtype.bytes)
+        lefts = [_descriptors(writer, matrix.a, a, part * further) for part in range(matrix.m)]
+    right = _descriptors(writer, matrix.b, b)
+    each, ending = len(sums) // matrix.m, _ending(matrix)
+    totals = [", ".join(sums[part * each : (part + 1) * each]) for part in range(matrix.m)]
+    for step, second, *firsts in zip(range(steps), right, *lefts, strict=False):
         adds = 0 if matrix.fresh and step == 0 else 1
-        writer.lines.append(f"{form} {{{total}}}, {first}, {second}, {adds}{ending};")
+        for total, first in zip(totals, firsts, strict=True):
+            writer.lines.append(f"{form} {{{total}}}, {first}, {second}, {adds}{ending};")
     return sums
+
+
+def _rows_further(operand: Operand, size: int) -> int:
+    """The bytes from 64 rows of an operand to the next 64."""
+    if not operand.transposed:
+        return _ROWS // 8 * operand.stride
+    return _ROWS * size // (operand.swizzle or 16) * operand.leading
 
 
 def _form(matrix: GroupMatrix, floats: bool, depth: int) -> str:
@@ -58,7 +70,7 @@ def _sums(writer: Writer, c: Instruction, matrix: GroupMatrix) -> Words:
     if c.op not in _RENAMED and writer.may_overwrite(c):
         return words
     assert c.dtype is not None
-    made = writer.fresh(c.dtype, matrix.n // 2)
+    made = writer.fresh(c.dtype, matrix.m * matrix.n // 2)
     if not matrix.fresh:
         filled = words if len(words) == len(made) else words * len(made)
         writer.lines += [f"mov.b32 {out}, {word};" for out, word in zip(made, filled, strict=True)]
@@ -71,8 +83,8 @@ def _fragments(writer: Writer, a: Instruction) -> Iterator[str]:
         yield f"{{{', '.join(words[first : first + _REGISTERS])}}}"
 
 
-def _descriptors(writer: Writer, operand: Operand, offset: Instruction, size: int) -> Iterator[str]:
-    """Descriptors of an operand, one for each step of k.
+def _descriptors(writer: Writer, operand: Operand, offset: Instruction, first: int = 0) -> Iterator[str]:
+    """Descriptors of an operand from so many bytes on, one for each step of k.
 
     PTX ISA, "Matrix Descriptor Format": in units of 16 bytes the address (bits 0 to 13), the leading
     distance (16 to 29) and the stride (32 to 45), and above them the swizzle (62 and 63).
@@ -89,7 +101,7 @@ def _descriptors(writer: Writer, operand: Operand, offset: Instruction, size: in
             f"or.b32 {low}, {short}, {operand.leading >> 4 << 16};",
         )
     high = _SWIZZLES[operand.swizzle] << 30 | operand.stride >> 4
-    distance = 0
+    distance = first
     while True:
         start, made = low, writer.register("d")
         if distance:

@@ -74,7 +74,7 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
 
 
 def _fetched(x: Expansion, put: Node, layout: TileLayout, registers: Sequence[int]) -> dict[Node, Value]:
-    """The deferred reads that a put rests on, for some of its registers: on their way before they are used."""
+    """The deferred reads that a put rests on, for some of its registers, on their way before their use."""
     assert x.plan.specialised is not None
     found: dict[Node, Value] = {}
 
