@@ -28,6 +28,7 @@ class Box:
         self, threads: Threads, at: Instruction, bulk: Bulk, to: Instruction, corner: tuple[Instruction, ...]
     ) -> None:
         batch = threads.batch
+        self.at = at
         self.buffer = batch.kernel.buffers[bulk.buffer]
         self.tensor: Tensor = batch.tensors[bulk.tensor]
         size = self.buffer.dtype.bytes
@@ -70,12 +71,27 @@ class Box:
         element = np.full((boxes, 1), memory.offset, np.int64)
         for axis, value in enumerate(corner):
             start = threads.wide(value)[0, self.who].astype(np.int64)
+            if axis == len(corner) - 1:
+                odd = start * self.buffer.dtype.bytes % CHUNK != 0
+                self._refused("misaligned", threads, axis, start, odd, f"no multiple of {CHUNK} bytes")
+            if self.at.op == "bulk_store":
+                self._refused("out of bounds", threads, axis, start, start < 0, "negative")
             at = start[:, None] + np.arange(bulk.box[axis])
             fits = (at >= 0) & (at < memory.shape[axis])
             size = inside.shape[1] * bulk.box[axis]
             inside = (inside[:, :, None] & fits[:, None]).reshape(boxes, size)
             element = (element[:, :, None] + at[:, None] * memory.strides[axis]).reshape(boxes, size)
         return inside, np.where(inside, element, 0)
+
+    def _refused(
+        self, kind: str, threads: Threads, axis: int, start: Array, wrong: Array, what: str
+    ) -> None:
+        """The engine fails at such coordinates, wherever the tensor ends."""
+        if wrong.any():
+            first = int(np.flatnonzero(wrong)[0])
+            text = f"{threads.name(int(self.who[first]))} moves a box of {self.tensor.name} at coordinate "
+            text += f"{int(start[first])} along axis {axis}, which is {what}"
+            threads.batch.log.add(kind, self.at, text, int(wrong.sum()))
 
     def threads_of(self, of: Array) -> Array:
         """The thread of each of the values [boxes, ...], in a row."""

@@ -36,7 +36,7 @@ def load_boxes(k, boxes, bytes, waiting=4):
     k.when(only_warps, lambda: k.signal_wait(k.number(0), k.number(0)))
 
 
-@pytest.mark.parametrize("corner", [(0, 0), (3, -5), (-2, 12), (9, 3), (30, 0)])
+@pytest.mark.parametrize("corner", [(0, 0), (3, 20), (2, 12), (9, 4), (30, 0)])
 def test_boxes_reach_over_the_edges(corner):
     """Zeros are read there, nothing is written, and all bytes count."""
     a = np.arange(20 * 24, dtype=np.float32).reshape(20, 24)
@@ -65,6 +65,40 @@ def test_boxes_reach_over_the_edges(corner):
     expected = np.zeros_like(out)
     expected[rows, columns] = a[rows, columns] + 1
     assert (out == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("corner", "storing", "kind"),
+    [
+        ((0, 3), False, "misaligned"),
+        ((0, -5), False, "misaligned"),
+        ((-2, -8), False, None),
+        ((0, 3), True, "misaligned"),
+        ((-2, 0), True, "out of bounds"),
+        ((0, -8), True, "out of bounds"),
+    ],
+)
+def test_coordinates_that_the_engine_refuses(corner, storing, kind):
+    """Seen on an H200: an illegal instruction, also where the whole box is outside."""
+    a = np.zeros((20, 24), np.float32)
+
+    def write(k):
+        if not storing:
+            load_boxes(k, [(Bulk(0, 0, (8, 16), 0), 0, corner)], 512)
+            return
+        k.keep(0, k.number(1.0, F32), k.thread())
+        k.emit("fence_async")
+        k.barrier(0, 128)
+
+        def send():
+            k.bulk_store(Bulk(0, 0, (8, 16), 0), k.number(0), [k.number(each) for each in corner])
+            k.bulk_commit()
+            k.emit("bulk_wait", attr=BulkWait(0, False))
+
+        only(k, 0, send)
+
+    found = run(write, [a], [buffer("s", 128)], threads=128, signals=1)
+    assert {each.kind for each in found.wrong} == ({kind} if kind else set())
 
 
 def test_boxes_of_three_axes():
