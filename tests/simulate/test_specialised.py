@@ -35,7 +35,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("options, expected", BROKEN, ids=lambda each: str(each))
+@pytest.mark.parametrize("options, expected", BROKEN, ids=[str(options) for options, _ in BROKEN])
 def test_broken(options, expected):
     found = run(product(5, **options), data(5), BUFFERS, **OPTIONS)
     print(found)
