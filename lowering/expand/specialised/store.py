@@ -75,11 +75,12 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
 
 def _fetched(x: Expansion, put: Node, layout: TileLayout, registers: Sequence[int]) -> dict[Node, Value]:
     """The deferred reads that a put rests on, for some of its registers, on their way before their use."""
-    assert x.plan.specialised is not None
+    specialised = x.plan.specialised
+    assert specialised is not None
     found: dict[Node, Value] = {}
 
     def visit(node: Node) -> None:
-        if node in found or node not in x.plan.specialised.deferred:
+        if node in found or node not in specialised.deferred:
             return
         if node.op == "read":
             linear = layout.linear if node.shape == layout.linear.shape else layout.linear.slice(0)
