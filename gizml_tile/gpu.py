@@ -60,7 +60,7 @@ def gpu_layout(
         target,
         Signature(
             kinds,
-            tuple(_alignment(info) for info in infos),
+            tuple(map(_alignment, infos, kinds)),
             _that_matter(program, kinds, facts(program, shapes, grid, scalars)),
             len(grid),
             any(_reach(info) >= _NARROW for info in infos),
@@ -100,11 +100,14 @@ def _that_matter(
     return tuple(result)
 
 
-def _alignment(info: TensorInfo) -> int:
-    """The largest power of two up to 16 that divides the address and all strides in bytes but unit ones."""
+def _alignment(info: TensorInfo, kinds: Sequence[str]) -> int:
+    """The largest power of two up to 16 that divides the address and all strides in bytes but the unit one.
+
+    In windows that slide by one element two axes have a step of 1, and one of them is the unit one.
+    """
     together = info.pointer | _ALIGNMENT
-    for size, stride in zip(info.shape, info.strides, strict=True):
-        if size > 1 and stride != 1:
+    for size, stride, kind in zip(info.shape, info.strides, kinds, strict=True):
+        if size > 1 and kind != "unit":
             together |= stride * info.dtype.bytes
     return together & -together
 
