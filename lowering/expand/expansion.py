@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from gizml_tile.dtypes import I32, I64, DType
+from gizml_tile.dtypes import F32, I32, I64, DType
 from gizml_tile.errors import Place
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.expand.workgroup import WorkgroupMemory
@@ -83,6 +83,10 @@ class Expansion:
         # Threads that compute meet at a barrier of their own where there are others.
         own = 0 if plan.specialised is None else 1
         self.memory = WorkgroupMemory(self.build, plan.threads, limit, own)
+        # Which of several teams of threads, that run beside one another, the code is for.
+        self.team = 0
+        # The loop whose turns' code is being made, if others bring its blocks.
+        self.loop: Node | None = None
         # The rings of loops whose blocks others bring.
         self.rings: dict[Node, Turns] = {}
         # The workgroup memory of tiles on their way to tensors, by the type that they have there.
@@ -98,6 +102,11 @@ class Expansion:
         # One table for each block that is open, the innermost last: what a block makes ends with it.
         self._values: list[dict[tuple[Node, str], Value]] = [{}]
         self._shared: list[dict[Node, Shared]] = [{}]
+        # What is made again after each reduction: how many there were, the last one's registers, and blocks
+        # as they were read.
+        self._reductions = 0
+        self._reduced: Value | None = None
+        self._blocks: dict[Node, Value] = {}
         self._results = {
             (node.args[0], node.attr): node for node in plan.program.body.walk() if node.op == "result"
         }
@@ -119,7 +128,10 @@ class Expansion:
         where = layout or self.home(node)
         assert where is not None, node
         assert value.count == where.registers, (node, value, where)
-        self._values[-1][node, _key(where)] = value
+        in_home = where.linear == self.plan.layouts.get(node, where).linear
+        if node.op == "read" and node in self.plan.again and in_home:
+            self._blocks[node] = value
+        self._values[-1][node, self._key(node, where)] = value
 
     def define_index(self, node: Node, value: Value) -> None:
         """Say what an index's value is."""
@@ -132,16 +144,28 @@ class Expansion:
         """
         if node.shape == (1, 1):
             layout = UNIFORM
-        found = self._find(node, _key(layout))
+        found = self._find(node, self._key(node, layout))
         if found is not None:
             return found
         home = self.home(node)
         if home is None or home.linear == layout.linear:
-            made = self._make(self, node, layout)
+            made = self._made_again(node) or self._make(self, node, layout)
         else:
             made = self._convert(self, self.value(node, home), home, layout)
-        self._values[-1][node, _key(layout)] = made
+        self._values[-1][node, self._key(node, layout)] = made
         return made
+
+    def reduced(self, value: Value) -> None:
+        """Say what a reduction gave: what was kept in registers only until then is made again."""
+        if self.plan.again and value.dtype in (F32, I32):
+            self._reductions += 1
+            self._reduced = self.build.pick(value, (0,))
+
+    def _made_again(self, node: Node) -> Value | None:
+        block = self._blocks.get(node)
+        if block is None or self._reduced is None:
+            return None
+        return self.build.again(block, self._reduced)
 
     def operand(self, node: Node, layout: TileLayout) -> Value:
         """An operand's registers beside a tile in ``layout``: broadcast along axes where it has size 1."""
@@ -201,6 +225,10 @@ class Expansion:
         finally:
             self.build.place = outer
 
+    def _key(self, node: Node, layout: TileLayout) -> str:
+        made = f" after {self._reductions}" if node in self.plan.again else ""
+        return f"{layout.linear}{made}"
+
     # Launch parameters
 
     def size(self, tensor: int, axis: int) -> Value:
@@ -221,7 +249,3 @@ class Expansion:
     def offset_dtype(self) -> DType:
         """The type that offsets of elements into tensors are computed in."""
         return I64 if self.plan.signature.wide else I32
-
-
-def _key(layout: TileLayout) -> str:
-    return str(layout.linear)

@@ -95,6 +95,12 @@ class WorkgroupMemory:
             self.barrier()
         self._pending.read += ranges
 
+    def next_team(self) -> None:
+        """Other threads run beside those so far; they meet at the next barrier and have their own bytes."""
+        self._barrier += 1
+        self._taken.update({number: self._range(number) for number in range(len(self.buffers))})
+        self._pending = _Pending([], [])
+
     def in_place(self, number: int) -> None:
         """Note that each thread overwrites bytes which nobody else has used since the last meeting."""
         self._pending.written.append(self._range(number))

@@ -35,6 +35,8 @@ class Builder:
 
     def __init__(self) -> None:
         self.place: Place | None = None
+        # What numbers of threads and warps are counted from.
+        self.first_thread = self.first_warp = 0
         self._blocks: list[list[Instruction]] = [[]]
         # One constant, leaf or parameter is made once and stands at the kernel's beginning.
         self._leaves: dict[tuple[object, ...], Instruction] = {}
@@ -79,13 +81,13 @@ class Builder:
         return self._leaf("constant", value, dtype)
 
     def thread(self) -> Value:
-        return self._leaf("thread", None, I32)
+        return self.sub(self._leaf("thread", None, I32), self.constant(self.first_thread, I32))
 
     def lane(self) -> Value:
         return self._leaf("lane", None, I32)
 
     def warp(self) -> Value:
-        return self._leaf("warp", None, I32)
+        return self.sub(self._leaf("warp", None, I32), self.constant(self.first_warp, I32))
 
     def workgroup(self, axis: int = 0) -> Value:
         return self._leaf("workgroup", axis, I32)
@@ -128,6 +130,9 @@ class Builder:
         if value.dtype is dtype:
             return value
         return self.emit("bitcast", (value,), None, dtype, value.count)
+
+    def again(self, value: Value, other: Value) -> Value:
+        return self.emit("again", (value, other), None, value.dtype, value.count)
 
     def convert(self, value: Value, dtype: DType) -> Value:
         if value.dtype is dtype:

@@ -150,8 +150,8 @@ class Stage:
 class BulkStore:
     """A put whose tile goes through workgroup memory to the copy engine, a panel of columns after the other.
 
-    ``layout`` is where the tile is, ``tile`` how one panel lies in one of ``buffers`` pieces of memory, in
-    rows of ``span`` bytes.
+    ``layout`` is where the tile is, ``tile`` how one panel of 64 rows for each four warps lies in one of
+    ``buffers`` pieces of memory, in rows of ``span`` bytes.
     """
 
     layout: TileLayout
@@ -164,23 +164,27 @@ class BulkStore:
 class Specialised:
     """A program whose warps have roles: one brings the blocks of tensors, ``groups`` of four multiply.
 
-    The workgroups are as many as the device holds, and each runs programs in turn. ``loops`` are those whose
-    blocks are brought; a thread that brings holds ``registers[0]`` registers and one that multiplies
+    With more ``teams`` of such groups each has every second program to itself, and while one multiplies
+    the other stores. The workgroups are as many as the device holds, and each runs programs in turn.
+    ``loops`` are those whose blocks are brought; in a ``flowing`` one the products of a turn are waited for
+    in the next turn. A thread that brings holds ``registers[0]`` registers and one that multiplies
     ``registers[1]``, or all the same with 0. ``deferred`` are reads and elementwise operations that are done
     for a panel of columns when the copy engine takes it: few registers are in use beside the accumulators.
     """
 
+    teams: int
     groups: int
     loops: tuple[Node, ...]
     registers: tuple[int, int]
     stores: Mapping[Node, BulkStore] = field(default_factory=dict)
     deferred: frozenset[Node] = frozenset()
+    flowing: frozenset[Node] = frozenset()
 
     def pieces(self) -> dict[DType, int]:
         """The elements of workgroup memory for tiles on their way to tensors, by their type there."""
         found: dict[DType, int] = {}
         for store in self.stores.values():
-            dtype, elements = store.tile.dtype, store.buffers * store.tile.elements
+            dtype, elements = store.tile.dtype, self.teams * store.buffers * store.tile.elements
             found[dtype] = max(found.get(dtype, 0), elements)
         return found
 
@@ -207,6 +211,7 @@ class Plan:
     the hardware's own order.
     ``layouts`` has every tile node that has a home in registers; the others are made where they are used.
     ``chains`` has the tiles that elementwise operations read and make in workgroup memory.
+    ``again`` are tiles that are made again after every reduction, from blocks that are kept as they were read.
     ``bypassed`` are transposes and exact conversions that products look behind. ``warps`` are those that
     compute; with ``specialised`` there are others beside.
     """
@@ -226,17 +231,19 @@ class Plan:
     reasons: Mapping[Node, str]
     chains: Mapping[Node, Chain] = field(default_factory=dict)
     specialised: Specialised | None = None
+    again: frozenset[Node] = frozenset()
 
     @property
     def threads(self) -> int:
-        """Threads of a workgroup that compute."""
+        """Threads that compute one program."""
         return self.warps * self.target.facts.lanes
 
     @property
     def launched_threads(self) -> int:
         """Threads of a workgroup, those that bring blocks among them."""
-        beside = _BRINGING_WARPS * self.target.facts.lanes if self.specialised is not None else 0
-        return self.threads + beside
+        if self.specialised is None:
+            return self.threads
+        return self.specialised.teams * self.threads + _BRINGING_WARPS * self.target.facts.lanes
 
     @property
     def signals(self) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gizml_tile.dtypes import BF16, F16, MASK
 from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
+from gizml_tile.lowering.planning.bounds import nonnegative
 from gizml_tile.lowering.planning.classes import ELEMENTWISE, is_wide
 from gizml_tile.lowering.planning.operands import (
     depends_on_counter_only,
@@ -35,13 +36,16 @@ if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
 
 LOOP = "loop"
-SPECIALISED, UNIFORM_WARPS = "specialised", "uniform"
+SPECIALISED, ALTERNATING, UNIFORM_WARPS = "specialised", "alternating", "uniform"
 
 _ROWS = 64  # of a product by four warps
 _COLUMNS = (16, 256)
 _LARGEST_BOX = 256
+_CHUNK_BYTES = 16
 _MOST_GROUPS = 2
 _GROUP_WARPS = 4
+# A group with as many by itself keeps the matrix units busy while another stores.
+_MANY_ACCUMULATORS = 128
 # Elements of accumulators that leave a thread enough registers for the rest.
 _MOST_ACCUMULATORS = 160
 # Measured on an H200: more slots than this bring nothing.
@@ -61,19 +65,57 @@ def plan_roles(state: Planning) -> None:
     if not products:
         return
     why = next(_refusals(state, products, loops), None)
-    groups = max(products[0].shape[0] // _ROWS, 1)
-    told = f"{groups} x 4 warps multiply, one thread brings blocks" if why is None else why
-    candidates = (
-        Candidate(SPECIALISED, why is None, told),
-        Candidate(UNIFORM_WARPS, True, "all warps do the same"),
-    )
+    forms = _forms(state, products)
+    candidates = []
+    for name, (teams, groups) in forms.items():
+        refusal = why or next(_refusals_of_form(state, products, loops, teams, groups), None)
+        turns = "in two teams with a program each, " if teams > 1 else ""
+        told = f"{teams * groups} x 4 warps multiply, {turns}one thread brings blocks"
+        candidates.append(Candidate(name, refusal is None, refusal or told))
+    candidates.append(Candidate(UNIFORM_WARPS, True, "all warps do the same"))
     place = (loops[0] or products[0]).place
     chosen = choose(LOOP, candidates, state.forced.get(LOOP), place)
     if state.target.can("group_matrix"):
-        state.chose(loops[0] or products[0], LOOP, Choice(candidates, chosen))
-    if chosen == SPECIALISED:
-        traded = _TRADED_REGISTERS if groups == _MOST_GROUPS else (0, 0)
-        state.specialised = Specialised(groups, tuple(loop for loop in loops if loop is not None), traded)
+        state.chose(loops[0] or products[0], LOOP, Choice(tuple(candidates), chosen))
+    if chosen in forms:
+        teams, groups = forms[chosen]
+        traded = _TRADED_REGISTERS if teams * groups > 1 else (0, 0)
+        brought = tuple(loop for loop in loops if loop is not None)
+        # Measured on an H200: two groups with many accumulators cover each other's waiting.
+        covered = groups > 1 and _accumulators(state, products, loops, groups) >= _MANY_ACCUMULATORS
+        flowing = frozenset(loop for loop in brought if not covered and _only_accumulates(state, loop))
+        state.specialised = Specialised(teams, groups, brought, traded, flowing=flowing)
+
+
+def _only_accumulates(state: Planning, loop: Node) -> bool:
+    """Whether nothing but the next turn uses what products of a turn give."""
+    (region,) = loop.regions
+    carried = {id(param): result for param, result in zip(region.params[1:], region.results, strict=True)}
+    for node in region.walk():
+        if node.op != "dot":
+            continue
+        first, last = node, node
+        while len(first.args) == 3 and first.args[2].op == "dot":
+            first = first.args[2]
+        while len(state.uses.of(last)) == 1 and state.uses.of(last)[0][0].op == "dot":
+            last = state.uses.of(last)[0][0]
+        start = first.args[2] if len(first.args) == 3 else None
+        alone = start is not None and len(state.uses.of(start)) == 1 and len(state.uses.of(last)) == 1
+        if start is None or not alone or carried.get(id(start)) is not last:
+            return False
+    return loop.args[2].op == "index"
+
+
+def _forms(state: Planning, products: list[Node]) -> dict[str, tuple[int, int]]:
+    """The ways to give roles, best first: teams, and groups of four warps in each.
+
+    Measured on an H200: two teams are ahead where one group has accumulators enough to itself.
+    """
+    rows, columns = products[0].shape
+    groups = state.program.warps // _GROUP_WARPS or (1 if rows == _ROWS else 2)
+    together, alternating = (SPECIALISED, (1, groups)), (ALTERNATING, (2, 1))
+    few = rows * columns // (_GROUP_WARPS * state.target.facts.lanes) < _MANY_ACCUMULATORS
+    return dict([together, alternating] if few and rows > _ROWS else [alternating, together])
 
 
 def _loop_of(state: Planning, node: Node) -> Node | None:
@@ -101,22 +143,32 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
     if len({node.shape[0] for node in products}) > 1:
         yield "products have different numbers of rows"
     rows = products[0].shape[0]
-    if rows % _ROWS or not 1 <= rows // _ROWS <= _MOST_GROUPS:
-        yield f"products have {rows} rows, not {' or '.join(str(_ROWS * each) for each in (1, 2))}"
-    wanted = _GROUP_WARPS * rows // _ROWS
-    if state.program.warps not in (0, wanted):
-        yield f"{state.program.warps} warps are asked for, and {rows} rows take {wanted}"
+    if rows % _ROWS:
+        yield f"products have {rows} rows, no multiple of {_ROWS}"
     for node in products:
         loop = _loop_of(state, node)
         if loop is not None:
             yield from _of_product(state, node, loop)
-    needed = _accumulators(state, products, loops)
+
+
+def _refusals_of_form(
+    state: Planning, products: list[Node], loops: list[Node | None], teams: int, groups: int
+) -> Iterator[str]:
+    rows, warps = products[0].shape[0], state.program.warps
+    if groups > _MOST_GROUPS or rows % (_ROWS * groups):
+        yield f"{rows} rows are not shared by {groups} x 4 warps"
+    if warps not in (0, _GROUP_WARPS * teams * groups):
+        yield f"{warps} warps are asked for, and {teams * groups} x 4 multiply"
+    if teams > 1 and any(loop is not None and loop.args[2].op != "index" for loop in loops):
+        yield "the loop's step is no constant, so nobody knows how many turns another team takes"
+    needed = _accumulators(state, products, loops, groups)
     if needed > _MOST_ACCUMULATORS:
         yield f"accumulators take {needed} registers of each thread, and {_MOST_ACCUMULATORS} leave enough"
     blocks = _blocks(products)
     turn = sum(_bytes(node) for node in blocks)
     slots = max(state.program.stages, _FEWEST_SLOTS)
-    room = target.facts.workgroup_memory - _store_bytes(rows) - _SCRATCH_BYTES
+    fixed = teams * (_store_bytes(_ROWS * groups) + _SCRATCH_BYTES)
+    room = state.target.facts.workgroup_memory - fixed
     if slots * turn > room:
         yield f"{slots} turns of {turn} bytes are more than the {room} bytes of workgroup memory for them"
 
@@ -160,10 +212,21 @@ def _of_block(state: Planning, node: Node, loop: Node) -> Iterator[str]:
         yield f"a block of {name} is no box of at most {_LARGEST_BOX} x {_LARGEST_BOX}"
     if not _has_boxes(state, view.tensor) or fast_axis(state.signature, node) != 1:
         yield f"the copy engine cannot move boxes of {name}: an address or step is no multiple of 16 bytes"
+    if not _starts_at_chunks(state, node):
+        yield f"windows of {name} may start at no multiple of 16 bytes"
     if view.pad not in (0, False):
         yield f"outside {name} the copy engine gives zeros, and pad is {view.pad!r}"
     if any(each.op == "put" and each.attr.tensor == view.tensor for each in state.program.body.walk()):  # type: ignore[union-attr]
         yield f"{name} is written, too"
+
+
+def _starts_at_chunks(state: Planning, node: Node) -> bool:
+    """Whether blocks start at multiples of 16 bytes of their rows: the copy engine fails at others."""
+    view = node.attr
+    assert isinstance(view, View)
+    size = state.program.tensors[view.tensor].dtype.bytes
+    along = view.block[-1] if view.mode == "at" else state.facts[node].grain[-1]
+    return along * size % _CHUNK_BYTES == 0
 
 
 def _follows(state: Planning, node: Node, loop: Node) -> bool:
@@ -180,16 +243,16 @@ def _has_boxes(state: Planning, tensor: int) -> bool:
     return tensor < len(boxes) and boxes[tensor]
 
 
-def _accumulators(state: Planning, products: list[Node], loops: list[Node | None]) -> int:
+def _accumulators(state: Planning, products: list[Node], loops: list[Node | None], groups: int) -> int:
     """The most registers of a thread for what a loop carries, or one product makes."""
-    threads = products[0].shape[0] // _ROWS * _GROUP_WARPS * state.target.facts.lanes
+    threads = groups * _GROUP_WARPS * state.target.facts.lanes
     carried = [
         sum(math.prod(param.shape) for param in loop.regions[0].params if param.is_tile)
         for loop in loops
         if loop is not None
     ]
     largest = max(math.prod(node.shape) for node in products)
-    return max([*carried, largest]) // max(threads, 1)
+    return max([*carried, largest]) // threads
 
 
 def _blocks(products: list[Node]) -> list[Node]:
@@ -215,14 +278,16 @@ def group_dot(state: Planning, node: Node) -> Dot:
     groups = state.specialised.groups
     rows, columns = node.shape
     across = [(0, 8 << bit) for bit in range(bit_length(columns // 8))]
-    warp = [(16, 0), (32, 0), *((_ROWS << bit, 0) for bit in range(bit_length(groups)))]
+    own = rows // groups
+    warp = [(16, 0), (32, 0), *((own << bit, 0) for bit in range(bit_length(groups)))]
     lane = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]
-    linear = Linear.of((rows, columns), register=[(0, 1), (8, 0), *across], lane=lane, warp=warp)
+    down = [(_ROWS << bit, 0) for bit in range(bit_length(own // _ROWS))]
+    linear = Linear.of((rows, columns), register=[(0, 1), (8, 0), *across, *down], lane=lane, warp=warp)
     name = f"result of {groups} x 4 warps" if groups > 1 else "result of 4 warps"
     dtype = operand(node.args[0]).node.dtype
     assert dtype is not None
     made = Dot(None, dtype, (4 * groups, 1), UNIFORM, UNIFORM, TileLayout(name, linear), groups)
-    told = f"asynchronous, 64 x {columns} by each four warps, operands in workgroup memory"
+    told = f"asynchronous, {own} x {columns} by each four warps, operands in workgroup memory"
     state.chose(node, "dot", Choice((Candidate("group_matrix", True, told),), "group_matrix"))
     return made
 
@@ -233,10 +298,10 @@ def group_dot(state: Planning, node: Node) -> Dot:
 def plan_stores(state: Planning) -> None:
     """Which puts go through the copy engine: those of whole tiles in the layout of products."""
     assert state.specialised is not None
-    stores = {}
+    stores: dict[Node, BulkStore] = {}
     for node in state.program.body.nodes:
         if node.op == "put":
-            why = _why_no_store(state, node)
+            why = _why_no_store(state, node) or _why_not_beside(state, node, stores)
             name = "boxes by the copy engine"
             if why is None:
                 stores[node] = _store(state, node)
@@ -281,21 +346,36 @@ def _why_no_store(state: Planning, node: Node) -> str | None:
         return "the block is no box"
     if not _has_boxes(state, view.tensor) or fast_axis(state.signature, node) != 1:
         return f"an address or step of {tensor.name} is no multiple of 16 bytes"
+    if not _starts_at_chunks(state, node):
+        return f"windows of {tensor.name} may start at no multiple of 16 bytes"
+    if not nonnegative(state.program).issuperset(node.args[1:]):
+        return "a coordinate may be negative, where the copy engine fails instead of storing less"
     if tensor.dtype is MASK or view.block[1] * tensor.dtype.bytes < SPANS[-1]:
         return f"rows of {view.block[1]} {tensor.dtype} are short, or no numbers"
+    return None
+
+
+def _why_not_beside(state: Planning, node: Node, stores: Mapping[Node, BulkStore]) -> str | None:
+    """Why a put cannot share the pieces of memory of others: its groups' parts would lie elsewhere."""
+    tile = _store(state, node).tile
+    for other in stores.values():
+        if other.tile.dtype is tile.dtype and other.tile.shape != tile.shape:
+            return f"panels of {other.tile.shape[1]} columns are stored, too"
     return None
 
 
 def _store(state: Planning, node: Node) -> BulkStore:
     view = node.attr
     assert isinstance(view, View)
+    assert state.specialised is not None
     rows, columns = view.block
+    groups = state.specialised.groups
     dtype = state.program.tensors[view.tensor].dtype
     span = span_of(dtype, columns)
     width = span // dtype.bytes
-    buffers = min(_STORE_BUFFERS, columns // width)
+    buffers = min(_STORE_BUFFERS, rows // (_ROWS * groups) * columns // width)
     layout = state.layouts[state.classes[node.args[0]]]
-    return BulkStore(layout, panel_tile(dtype, (rows, width)), span, buffers)
+    return BulkStore(layout, panel_tile(dtype, (_ROWS * groups, width)), span, buffers)
 
 
 def plan_brought_stages(state: Planning) -> None:
@@ -306,7 +386,7 @@ def plan_brought_stages(state: Planning) -> None:
     stores = state.specialised.stores
     direct = any(node.op == "put" and node not in stores for node in state.program.body.walk())
     fixed = sum(elements * dtype.bytes for dtype, elements in state.specialised.pieces().items())
-    fixed += _SCRATCH_BYTES if direct or _moves(state) else 1024
+    fixed += state.specialised.teams * _SCRATCH_BYTES if direct or _moves(state) else 1024
     turn = sum(_bytes(node) for node in blocks)
     room = state.target.facts.workgroup_memory - fixed
     slots = state.program.stages or max(_FEWEST_SLOTS, min(_MOST_SLOTS, room // turn))

@@ -171,8 +171,8 @@ def test_two_loops():
 
 REFUSED = [
     ({"a": numbers(64, 64)}, {}, "operands are BF16 and F32, not both F16 or both BF16"),
-    ({}, {"BM": 32}, "products have 32 rows, not 64 or 128"),
-    ({}, {"WARPS": 4}, "4 warps are asked for, and 128 rows take 8"),
+    ({}, {"BM": 32}, "products have 32 rows, no multiple of 64"),
+    ({}, {"WARPS": 16}, "128 rows are not shared by 4 x 4 warps"),
     ({}, {"BK": 8}, "a block has 8 elements of k"),
     ({}, {"STAGES": 8}, "8 turns of 32768 bytes are more than the"),
     ({"a": numbers(64, 66, kind="bf16")}, {}, "the copy engine cannot move boxes of a"),

@@ -21,7 +21,7 @@ _NO_DISTANCE = 16
 
 
 def expand_group_product(x: Expansion, node: Node) -> Value:
-    """``c + a @ b`` in the layout of the groups' result; it is there when this returns."""
+    """``c + a @ b`` in the layout of the groups' result; it is there when this returns, or after the loop."""
     build, dot = x.build, x.plan.dots[node]
     columns, depth = node.shape[1], node.args[0].shape[1]
     left, right = _side(x, node.args[0], 1), _side(x, node.args[1], 0)
@@ -30,16 +30,19 @@ def expand_group_product(x: Expansion, node: Node) -> Value:
     else:
         total = build.spread(build.constant(0.0, F32), dot.c.registers)
     group = build.map("ushr", build.warp(), build.constant(_GROUP_WARPS.bit_length() - 1, I32))
-    own = build.mul(group, build.constant(left.across(_ROWS), I32))
+    rows = node.shape[0] // dot.groups
+    own = build.mul(group, build.constant(left.across(rows), I32))
     piece = min(left.piece, right.piece, depth)
     build.emit("group_fence")
     for first in range(0, depth, piece):
-        matrix = GroupMatrix(columns, piece, dot.operand, left.operand, right.operand)
+        matrix = GroupMatrix(columns, piece, dot.operand, left.operand, right.operand, m=rows // _ROWS)
         a = build.add(build.add(left.base, own), build.constant(left.along(first), I32))
         b = build.add(right.base, build.constant(right.along(first), I32))
         total = build.group_mma(matrix, a, b, total)
-    build.emit("group_commit")
-    build.emit("group_wait", attr=0)
+    assert x.plan.specialised is not None
+    if x.loop not in x.plan.specialised.flowing:
+        build.emit("group_commit")
+        build.emit("group_wait", attr=0)
     return total
 
 

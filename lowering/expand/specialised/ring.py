@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gizml_tile.dtypes import I32
+from gizml_tile.dtypes import I32, I64
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.expand.specialised.boxes import corner, panel
@@ -21,7 +21,8 @@ class BulkRing:
     """The buffers of one loop's blocks, with two transaction barriers for each slot: full and empty.
 
     What a loop carries is twice the slot's number plus the parity of the phase that it is in, which goes
-    on from program to program: ``state`` is its value now.
+    on from program to program: ``state`` is its value now. Where teams take turns, one waits at barrier
+    ``enter`` before the loop, and lets the other go at ``leave`` after it.
     """
 
     x: Expansion
@@ -32,20 +33,38 @@ class BulkRing:
     full: int
     groups: int
     state: Value
+    enter: int | None = None
+    leave: int | None = None
+    _start: Value | None = None
+    _counter: Value | None = None
+    _any_turn: Value | None = None
 
     @property
     def asynchronous(self) -> bool:
         """Others bring the blocks."""
         return True
 
+    @property
+    def _flows(self) -> bool:
+        assert self.x.plan.specialised is not None
+        return self.loop in self.x.plan.specialised.flowing
+
     def begin(self, start: Value, stop: Value, step: Value) -> Value:
         """Where the last program left the ring."""
+        self.x.loop = self.loop
+        if self.enter is not None:
+            self.x.build.barrier(self.enter, 2 * self.x.plan.threads)
+        self._start = start
+        if self._flows:
+            assert isinstance(step.attr, int)
+            self._any_turn = self.x.build.map("lt" if step.attr > 0 else "gt", start, stop)
         return self.state
 
     def turn(self, counter: Value, stop: Value, step: Value, slot: Value) -> None:
         """Wait until a turn's blocks are there."""
         build = self.x.build
         number, parity = self._split(slot)
+        self._counter = counter
         build.signal_wait(build.add(number, build.constant(self.full, I32)), parity)
         for node, buffer in zip(self.nodes, self.buffers, strict=True):
             tile = self.x.plan.stages[node].tile
@@ -60,16 +79,59 @@ class BulkRing:
         """Nothing goes through registers."""
 
     def next(self, slot: Value) -> Value:
-        """Give a slot back: one thread of each group tells that its products have read it."""
+        """Give a slot back: this turn's, or the last turn's if this one's products are still being made."""
+        build = self.x.build
+        if self._flows:
+            build.emit("group_commit")
+            build.emit("group_wait", attr=1)
+            assert self._counter is not None and self._start is not None
+            later = build.map("ne", self._counter, self._start)
+            self._release(self._before(slot), later)
+        else:
+            self._release(slot)
+        return self._following(slot)
+
+    def _release(self, slot: Value, mask: Value | None = None) -> None:
+        """One thread of each group tells that its products have read a slot."""
         build = self.x.build
         number, _ = self._split(slot)
         empty = build.add(number, build.constant(self.full + self.slots, I32))
-        build.when(leads(self.x), lambda: build.signal_arrive(empty))
-        return self._following(slot)
+        build.when(build.both(leads(self.x), mask), lambda: build.signal_arrive(empty))
+
+    def _before(self, state: Value) -> Value:
+        """The slot before, as a state of either phase."""
+        build = self.x.build
+        first = build.map("lt", state, build.constant(2, I32))
+        last = build.constant(2 * (self.slots - 1), I32)
+        return build.select(first, last, build.sub(state, build.constant(2, I32)))
 
     def end(self, slot: Value) -> None:
         """The next program goes on where this one ends."""
+        self.x.loop = None
+        if self.leave is not None:
+            self.x.build.barrier(self.leave, 2 * self.x.plan.threads, arrive=True)
+        if self._flows:
+            self.x.build.emit("group_wait", attr=0)
+            self._release(self._before(slot), self._any_turn)
         self.state = slot
+
+    def skip(self) -> None:
+        """Go on past the turns of a program that another team runs."""
+        x, build = self.x, self.x.build
+        start, stop, step = (x.index(arg) for arg in self.loop.args[:3])
+        assert isinstance(step.attr, int)
+        size = build.constant(abs(step.attr), I64)
+        way = build.sub(stop, start) if step.attr > 0 else build.sub(start, stop)
+        way = build.map("max", way, build.constant(0, I64))
+        turns = build.map("div", build.add(way, build.sub(size, build.constant(1, I64))), size)
+        number, parity = self._split(self.state)
+        slots = build.constant(self.slots, I32)
+        reached = build.add(number, build.convert(turns, I32))
+        rounds = build.map("div", reached, slots)
+        number = build.sub(reached, build.mul(rounds, slots))
+        odd = build.map("and", rounds, build.constant(1, I32))
+        parity = build.map("xor", parity, odd)
+        self.state = build.add(build.add(number, number), parity)
 
     def prepare(self) -> None:
         """Set up the barriers; by one thread."""

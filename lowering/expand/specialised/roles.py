@@ -9,12 +9,15 @@ from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.indices import define_ids
 from gizml_tile.lowering.expand.specialised.ring import BulkRing
 from gizml_tile.lowering.kernel_ir.builder import Value
-from gizml_tile.lowering.kernel_ir.instructions import BulkWait, Parameter, Role
+from gizml_tile.lowering.kernel_ir.instructions import Parameter, Role
 from gizml_tile.lowering.planning.plan import Specialised
+
+# The first of the barriers where teams take turns.
+_TURNS = 8
 
 
 def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[], None]) -> None:
-    """Threads that multiply, and then those that bring blocks, each for all programs of the workgroup."""
+    """Teams that multiply, and threads that bring blocks, each for its programs of the workgroup."""
     build, lanes = x.build, x.target.facts.lanes
     rings = [ring for ring in x.rings.values() if isinstance(ring, BulkRing)]
     first = build.map("eq", build.thread(), build.constant(0, I32))
@@ -27,14 +30,17 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
     build.barrier(0, x.plan.launched_threads)
     few, many = specialised.registers
 
-    def multiply() -> None:
+    def multiply(team: int) -> None:
         if many:
             build.emit("registers", attr=(many, True))
+        if team:
+            x.memory.next_team()
+        _join(x, rings, specialised.teams, team)
         with x.memory.repeated():
-            _programs(x, rings, expand_body)
+            _programs(x, rings, expand_body, specialised.teams, team)
         if specialised.stores:
             # The copy engine reads workgroup memory, which ends with the workgroup.
-            build.emit("bulk_wait", attr=BulkWait(0, True))
+            build.bulk_wait(0, reading=True)
 
     def fill() -> None:
         for ring in rings:
@@ -43,33 +49,67 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
     def bring() -> None:
         if few:
             build.emit("registers", attr=(few, False))
-        alone = build.map("eq", build.thread(), build.constant(x.plan.threads, I32))
+        build.first_thread = build.first_warp = 0
+        alone = build.map("eq", build.thread(), build.constant(workers * lanes, I32))
         build.when(alone, lambda: _programs(x, rings, fill))
 
-    warps = x.plan.launched_threads // lanes
-    build.roles(
-        [
-            (Role("multiply", 0, x.plan.warps), multiply),
-            (Role("bring", x.plan.warps, warps - x.plan.warps), bring),
-        ]
-    )
+    workers = specialised.teams * x.plan.warps
+    teams = [
+        (Role(f"multiply {team}", team * x.plan.warps, x.plan.warps), lambda team=team: multiply(team))
+        for team in range(specialised.teams)
+    ]
+    build.roles([*teams, (Role("bring", workers, x.plan.launched_threads // lanes - workers), bring)])
 
 
-def _programs(x: Expansion, rings: Sequence[BulkRing], expand: Callable[[], None]) -> None:
-    """Run ``expand`` for each program of the workgroup: every so many of the grid's."""
+def _join(x: Expansion, rings: Sequence[BulkRing], teams: int, team: int) -> None:
+    """Count threads from a team's first, and say where it waits for its turn to multiply.
+
+    It is the first team's turn, as the last tells at the beginning.
+    """
+    x.team = team
+    x.build.first_warp, x.build.first_thread = team * x.plan.warps, team * x.plan.threads
+    if teams == 1:
+        return
+    following = _TURNS + (team + 1) % teams
+    rings[0].enter, rings[-1].leave = _TURNS + team, following
+    if team == teams - 1:
+        x.build.barrier(following, 2 * x.plan.threads, arrive=True)
+
+
+def _programs(
+    x: Expansion, rings: Sequence[BulkRing], expand: Callable[[], None], teams: int = 1, team: int = 0
+) -> None:
+    """Run ``expand`` for each of a team's programs: every so many of the grid's."""
     build = x.build
     total = build.constant(1, I32)
     for axis in range(x.plan.signature.grid_rank):
         size = build.convert(build.parameter(Parameter("grid", 0, axis)), I32)
         total = build.mul(total, size)
+    step = build.workgroups(0)
 
-    def program(line: Value, carried: tuple[Value, ...]) -> Sequence[Value]:
+    def skip(line: Value) -> None:
+        """Another team runs this program."""
         with x.block():
             define_ids(x, x.plan.group, line)
-            for ring, state in zip(rings, carried, strict=True):
-                ring.state = state
-            expand()
-            return [ring.state for ring in rings]
+            for ring in rings:
+                ring.skip()
 
-    zero = build.constant(0, I32)
-    build.loop(build.workgroup(0), total, build.workgroups(0), [zero] * len(rings), program)
+    def program(line: Value, carried: tuple[Value, ...]) -> Sequence[Value]:
+        for ring, state in zip(rings, carried, strict=True):
+            ring.state = state
+        with x.block():
+            define_ids(x, x.plan.group, line)
+            expand()
+        for _ in range(teams - 1):
+            line = build.add(line, step)
+            skip(line)
+        return [ring.state for ring in rings]
+
+    line = build.workgroup(0)
+    for ring in rings:
+        ring.state = build.constant(0, I32)
+    for _ in range(team):
+        skip(line)
+        line = build.add(line, step)
+    states = [ring.state for ring in rings]
+    build.loop(line, total, build.mul(step, build.constant(teams, I32)), states, program)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gizml_tile.dtypes import I32
 from gizml_tile.layout import Linear
@@ -22,8 +22,11 @@ from gizml_tile.nodes import Node, View
 
 _ROWS = 64
 _WHOLE_BYTES = 1024
-# The first of the barriers of the groups; 0 is everybody's, 1 that of all who compute.
-_BARRIER = 2
+# The first of the barriers of the groups; 0 is everybody's, 1 and 2 are the teams'.
+_BARRIER = 3
+# Registers of a tile that are computed together.
+_AT_ONCE = 32
+_GROUP_BITS = 2  # of a warp's number in its group
 
 
 def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
@@ -33,44 +36,65 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
     """
     build, view = x.build, node.attr
     assert isinstance(view, View)
+    assert x.plan.specialised is not None
+    rows = view.shape[0] // x.plan.specialised.groups
+    chosen = list(_panels(store.layout.linear, rows, view.shape[1], store.tile.shape[1]))
     width = store.tile.shape[1]
-    columns = view.shape[1]
-    panels = columns // width
     buffer = x.pieces[store.tile.dtype]
     # Of the groups of stores in flight the newest may still be reading: not the one that used this piece.
-    unread = store.buffers - 1 if panels % store.buffers == 0 else 0
+    unread = store.buffers - 1 if len(chosen) % store.buffers == 0 else 0
     group = build.map("ushr", build.thread(), build.constant(GROUP_THREADS.bit_length() - 1, I32))
-    own = build.mul(group, build.constant(_ROWS, I32))
     *before, row, column = corner(x, view, node.args[1:])
-    row = build.add(row, own)
+    row = build.add(row, build.mul(group, build.constant(rows, I32)))
+    own = build.mul(group, build.constant(_ROWS * width, I32))
+    first = x.team * store.buffers
     bulk = panel(view, len(node.args) - 1, buffer, _ROWS, width, store.span)
     part = _first_panel(store.layout, width)
 
     def wait() -> None:
         build.emit("bulk_wait", attr=BulkWait(unread, True))
 
-    chosen = [_registers_of(store.layout.linear, number, width) for number in range(panels)]
-    ahead = _fetched(x, node, store.layout, chosen[0])
-    for number, registers in enumerate(chosen):
-        fetched = ahead
-        if number + 1 < panels:
-            ahead = _fetched(x, node, store.layout, chosen[number + 1])
-        value = build.spread(_part(x, node.args[0], store.layout, registers, fetched), len(registers))
-        piece = build.constant(number % store.buffers * store.tile.elements, I32)
+    values = _rounded(x, node, store, [registers for _, _, registers in chosen])
+    for number, (down, across, _) in enumerate(chosen):
+        rounded = next(values)
+        piece = build.constant((first + number % store.buffers) * store.tile.elements, I32)
         build.when(leads(x), wait)
         build.barrier(_BARRIER, GROUP_THREADS, each=True)
-        rounded = storage.convert(build, x.target, value, store.tile.dtype)
         _to_memory(x, store, buffer, piece, rounded, part)
         build.emit("fence_async")
         build.barrier(_BARRIER, GROUP_THREADS, each=True)
-        source = build.add(piece, build.mul(own, build.constant(width, I32)))
-        where = [*before, row, build.add(column, build.constant(number * width, I32))]
+        source = build.add(piece, own)
+        where = [
+            *before,
+            build.add(row, build.constant(down, I32)),
+            build.add(column, build.constant(across, I32)),
+        ]
 
         def send(source: Value = source, where: list[Value] = where) -> None:
             build.bulk_store(bulk, source, where)
             build.bulk_commit()
 
         build.when(leads(x), send)
+
+
+def _rounded(x: Expansion, put: Node, store: BulkStore, panels: Sequence[Sequence[int]]) -> Iterator[Value]:
+    """The registers of each panel as they are stored, some at a time, what they rest on being read before."""
+    pieces = [
+        (panel[first : first + _AT_ONCE], first + _AT_ONCE >= len(panel))
+        for panel in panels
+        for first in range(0, len(panel), _AT_ONCE)
+    ]
+    ahead = _fetched(x, put, store.layout, pieces[0][0])
+    made: list[Value] = []
+    for number, (registers, ends) in enumerate(pieces):
+        fetched = ahead
+        if number + 1 < len(pieces):
+            ahead = _fetched(x, put, store.layout, pieces[number + 1][0])
+        value = x.build.spread(_part(x, put.args[0], store.layout, registers, fetched), len(registers))
+        made.append(storage.convert(x.build, x.target, value, store.tile.dtype))
+        if ends:
+            yield x.build.join(made)
+            made = []
 
 
 def _fetched(x: Expansion, put: Node, layout: TileLayout, registers: Sequence[int]) -> dict[Node, Value]:
@@ -118,18 +142,29 @@ def open_pieces(x: Expansion) -> None:
         x.pieces[dtype] = x.memory.allocate(name, dtype, elements, _WHOLE_BYTES)
 
 
-def _registers_of(layout: Linear, number: int, width: int) -> list[int]:
-    """The registers whose elements are in a panel."""
-    return [
-        register for register, place in enumerate(layout.table("register")) if place[1] // width == number
-    ]
+def _panels(layout: Linear, rows: int, columns: int, width: int) -> Iterator[tuple[int, int, list[int]]]:
+    """The panels of a group's rows: where each begins, and the registers whose elements are in it."""
+    places = layout.table("register")
+    for down in range(0, rows, _ROWS):
+        for across in range(0, columns, width):
+            yield (
+                down,
+                across,
+                [
+                    register
+                    for register, place in enumerate(places)
+                    if place[0] // _ROWS * _ROWS == down and place[1] // width * width == across
+                ],
+            )
 
 
 def _first_panel(layout: TileLayout, width: int) -> TileLayout:
     linear = layout.linear
-    kept = [basis for basis in linear.bases("register") if basis[1] < width]
-    shape = (linear.shape[0], width)
-    return TileLayout(layout.name, linear.with_bases("register", kept).with_shape(shape))
+    kept = [basis for basis in linear.bases("register") if basis[0] < _ROWS and basis[1] < width]
+    inside, groups = linear.bases("warp")[:_GROUP_BITS], linear.bases("warp")[_GROUP_BITS:]
+    warp = [*inside, *((_ROWS << bit, 0) for bit in range(len(groups)))]
+    shape = (_ROWS << len(groups), width)
+    return TileLayout(layout.name, Linear.of(shape, register=kept, lane=[*linear.bases("lane")], warp=warp))
 
 
 def _to_memory(
