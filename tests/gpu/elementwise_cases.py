@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from gpu_cases import Case, laid_out, numbers, room
+from gpu_cases import Case, laid_out, numbers, room, within
 
 import gizml_tile as tile
 
@@ -24,6 +24,15 @@ def functions(p, x, y, z, *, BM=8, BN=64):
     a = p.read(x, [BM, BN])[i, j]
     p.write(y, [BM, BN])[i, j] = a.exp() + a.tanh() * a.sigmoid() - abs(a).log() / (1 + abs(a).sqrt())
     p.write(z, [BM, BN])[i, j] = a.gelu() + a.gelu_erf() * a.exp2() + abs(a).rsqrt() + a.floor().relu()
+
+
+@tile.kernel(grid=by_blocks)
+def approximate(p, x, y, *, BM=8, BN=64):
+    """Functions of the special-function units."""
+    p.approx()
+    j, i = p.id(0), p.id(1)
+    a = p.read(x, [BM, BN])[i, j]
+    p.write(y, [BM, BN])[i, j] = a.exp() + a.tanh() * a.sigmoid() - (abs(a) + 1).log() + a.gelu() + a.exp2()
 
 
 @tile.kernel(grid=by_blocks)
@@ -229,5 +238,7 @@ CASES = [
         for order in STRIDES[1:]
     ),
     Case("windows", windows, lambda: [numbers(1000), room(1000)]),
+    # The unit's tanh is within 2^-10.987 of the true one, and its other functions are closer.
+    Case("approximate", approximate, lambda: [numbers(19, 100), room(19, 100)], {}, within(2.0**-9)),
     Case("scalars", scalars, lambda: [numbers(20, 50), room(20, 50), 1.7, 3]),
 ]

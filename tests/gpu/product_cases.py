@@ -86,6 +86,19 @@ def normalised(p, x, w, y, *, BM=32, BN=64, BK=32):
     p.write(y, [BM, BN])[i, j] = acc * (squares / X.dim(1) + 1e-5).rsqrt()
 
 
+@tile.kernel(grid=lambda y, BM, **_: tile.cdiv(y.shape[0], BM))
+def two_widths(p, x, w, v, y, z, *, BM=128, BK=64):
+    """Two products of one operand whose results have rows of different lengths."""
+    i = p.id(0)
+    X, W, V = p.read(x, [BM, BK]), p.read(w, [BK, 64]), p.read(v, [BK, 16])
+    wide, narrow = p.zeros([BM, 64]), p.zeros([BM, 16])
+    for k in range(X.blocks(1)):
+        wide += X[i, k] @ W[k, 0]
+        narrow += X[i, k] @ V[k, 0]
+    p.write(z, [BM, 16])[i, 0] = narrow
+    p.write(y, [BM, 64])[i, 0] = wide
+
+
 @tile.kernel(grid=lambda y, **_: 1)
 def computed_operands(p, x, w, v, u, y, z, *, M=64, N=64, BK=32):
     """Three products of computed operands, two of which are taken twice: each has a buffer for a while."""
@@ -313,6 +326,17 @@ CASES = [
             within(1e-4),
         )
         for kind in ("f32", "bf16")
+    ),
+    Case(
+        "two widths",
+        two_widths,
+        lambda: [
+            *(numbers(*shape, kind="bf16") for shape in [(256, 128), (128, 64), (128, 16)]),
+            room(256, 64, kind="bf16"),
+            room(256, 16, kind="bf16"),
+        ],
+        {},
+        within(1e-3),
     ),
     Case(
         "computed operands",
