@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -149,3 +151,17 @@ def test_producers_are_kept_until_the_launch_has_run(cuda, monkeypatch):
     launch(first)
     assert [owners for _, owners in held] == [(second,), (first,)]
     assert cuda.called("cuEventDestroy") == [(1,)]
+
+
+def test_threads_that_hold_producers(cuda, monkeypatch):
+    query = cuda.cuEventQuery
+
+    def slow(event):
+        time.sleep(0.001)  # others go on meanwhile, as beside the driver
+        return query(event)
+
+    monkeypatch.setattr(cuda, "cuEventQuery", slow)
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(launch, (Producer(), "capsule")) for _ in range(16)]:
+            done.result()
+    assert len(cuda.called("cuEventDestroy")) == 16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -148,11 +149,15 @@ def _marked(stream: int) -> Any:
 # A library that is known by DLPack alone may use memory again once nobody holds it, though the GPU still
 # reads it: owners stay here until their launch has run.
 _held: list[tuple[Any, tuple[Any, ...]]] = []
+_holding = threading.Lock()
 
 
 def _hold(plan: Order) -> None:
-    _held.append((_marked(plan.stream), plan.producers))
-    for item in list(_held):
-        if driver.attempt("cuEventQuery", item[0])[0] != driver.NOT_READY:
-            _held.remove(item)
-            driver.attempt("cuEventDestroy", item[0])
+    event = _marked(plan.stream)
+    with _holding:
+        _held.append((event, plan.producers))
+        done = [item for item in _held if driver.attempt("cuEventQuery", item[0])[0] != driver.NOT_READY]
+        finished = {id(item) for item in done}
+        _held[:] = [item for item in _held if id(item) not in finished]
+    for event, _ in done:
+        driver.attempt("cuEventDestroy", event)
