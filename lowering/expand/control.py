@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gizml_tile.lowering.expand.carried import carried, define_carried, define_results
 from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.in_memory import expand_chain
 from gizml_tile.lowering.expand.memory import expand_put, expand_read, meet
 from gizml_tile.lowering.expand.products import expand_product
 from gizml_tile.lowering.expand.reduce import expand_reduce
-from gizml_tile.lowering.expand.specialised import store_in_bulk
+from gizml_tile.lowering.expand.specialised import expand_chained_loop, store_in_bulk, take_once
 from gizml_tile.lowering.expand.staging import open_ring, stage_here
 from gizml_tile.lowering.expand.values import make_tile
 from gizml_tile.lowering.kernel_ir.builder import Value
@@ -20,8 +21,13 @@ from gizml_tile.nodes import Node, Region
 
 def expand_region(x: Expansion, region: Region) -> None:
     """Every node of a region, in program order."""
+    expand_nodes(x, region.nodes)
+
+
+def expand_nodes(x: Expansion, nodes: Sequence[Node]) -> None:
+    """Nodes of a region, in program order."""
     deferred = frozenset() if x.plan.specialised is None else x.plan.specialised.deferred
-    for node in region.nodes:
+    for node in nodes:
         if node not in x.plan.bypassed and node not in deferred:
             with x.at(node):
                 _expand_node(x, node)
@@ -30,7 +36,10 @@ def expand_region(x: Expansion, region: Region) -> None:
 def _expand_node(x: Expansion, node: Node) -> None:
     match node.op:
         case "loop":
-            _expand_loop(x, node)
+            if x.plan.specialised is not None and node in x.plan.specialised.chained:
+                expand_chained_loop(x, node, expand_nodes)
+            else:
+                _expand_loop(x, node)
         case "cond":
             _expand_cond(x, node)
         case "result":
@@ -71,6 +80,8 @@ def _expand_read(x: Expansion, node: Node) -> None:
             x.define(node, value)
         else:
             _define_in(x, node, value, layout)
+    elif node in x.rings and stage.loop is None:
+        take_once(x, node)
     elif stage.loop is None:
         stage_here(x, node)
     else:
@@ -100,37 +111,37 @@ def _expand_transpose(x: Expansion, node: Node) -> None:
 def _expand_loop(x: Expansion, node: Node) -> None:
     start, stop, step = (x.index(arg) for arg in node.args[:3])
     region = node.regions[0]
-    inits = [_carried(x, init, param) for init, param in zip(node.args[3:], region.params[1:], strict=True)]
+    inits = [carried(x, init, param) for init, param in zip(node.args[3:], region.params[1:], strict=True)]
     ring = open_ring(x, node)
     if ring is not None:
         inits.append(ring.begin(start, stop, step))
 
-    def body(counter: Value, carried: tuple[Value, ...]) -> Sequence[Value]:
+    def body(counter: Value, values: tuple[Value, ...]) -> Sequence[Value]:
         with x.block():
             if ring is not None:
-                ring.turn(counter, stop, step, carried[-1])
+                ring.turn(counter, stop, step, values[-1])
             ahead = []
             if ring is not None and not ring.asynchronous:
                 ahead = ring.load(counter, stop, step)
             x.define_index(region.params[0], counter)
-            for param, value in zip(region.params[1:], carried, strict=False):
-                _define_carried(x, param, value)
+            for param, value in zip(region.params[1:], values, strict=False):
+                define_carried(x, param, value)
             expand_region(x, region)
             results = [
-                _carried(x, result, param)
+                carried(x, result, param)
                 for result, param in zip(region.results, region.params[1:], strict=True)
             ]
             if ring is not None:
                 if ahead:
-                    ring.store(ahead, carried[-1])
-                results.append(ring.next(carried[-1]))
+                    ring.store(ahead, values[-1])
+                results.append(ring.next(values[-1]))
             return results
 
     with x.memory.repeated():
         finals = x.build.loop(start, stop, step, inits, body)
     if ring is not None:
         ring.end(finals[-1])
-    _define_results(x, node, finals)
+    define_results(x, node, finals)
 
 
 def _expand_cond(x: Expansion, node: Node) -> None:
@@ -139,32 +150,9 @@ def _expand_cond(x: Expansion, node: Node) -> None:
     def arm(region: Region) -> Sequence[Value]:
         with x.block():
             expand_region(x, region)
-            return [_carried(x, *pair) for pair in zip(region.results, likes, strict=True)]
+            return [carried(x, *pair) for pair in zip(region.results, likes, strict=True)]
 
     mask = x.value(node.args[0], UNIFORM)
     with x.memory.repeated():
         finals = x.build.branch(mask, lambda: arm(node.regions[0]), lambda: arm(node.regions[1]))
-    _define_results(x, node, finals)
-
-
-def _carried(x: Expansion, node: Node, like: Node) -> Value:
-    """A node's value in the form in which ``like`` has it in the block that takes it."""
-    if node.is_index:
-        return x.index(node)
-    home = x.home(like)
-    assert home is not None, like
-    return x.registers(node, home)
-
-
-def _define_carried(x: Expansion, node: Node, value: Value) -> None:
-    if node.is_index:
-        x.define_index(node, value)
-    else:
-        x.define(node, value)
-
-
-def _define_results(x: Expansion, node: Node, finals: Sequence[Value]) -> None:
-    for number in range(len(node.regions[0].results)):
-        result = x.result_of(node, number)
-        if result.op == "result":
-            _define_carried(x, result, finals[number])
+    define_results(x, node, finals)

@@ -105,6 +105,19 @@ def _exp(build: Builder, x: Value) -> Value:
     return build.map("exp2", build.mul(x, build.constant(_LOG2_E, F32)))
 
 
+def power(build: Builder, x: Value, y: Value) -> Value:
+    """exp(x - y) where y has few registers, which stretch: each is scaled once."""
+    scale = build.constant(_LOG2_E, F32)
+    few, which = y, (0,) * x.count
+    if y.op == "pick":
+        assert isinstance(y.attr, tuple)
+        few, which = y.args[0], y.attr  # type: ignore[assignment]
+    elif y.count > 1:
+        which = tuple(range(y.count))
+    less = build.map("neg", build.mul(few, scale))
+    return build.map("exp2", build.fma(x, scale, build.pick(less, which)))
+
+
 def _exp2(build: Builder, x: Value) -> Value:
     """Within 2 ulp."""
     return build.map("exp2", x)

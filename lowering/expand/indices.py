@@ -40,6 +40,10 @@ def define_ids(x: Expansion, group: int, line: Value) -> None:
     (0,0) (0,1) (1,0) (1,1) (2,0) (2,1) (0,2) (0,3) ...
     """
     places = _grouped(x, group, line) if group else _in_order(x, line)
+    if x.plan.specialised is not None and x.plan.specialised.longest_first:
+        # Programs that run for long begin early, so that short ones fill the time until the last has ended.
+        last = x.build.sub(_size(x, 0), x.build.constant(1, I32))
+        places[0] = x.build.sub(last, places[0])
     for node in x.program.body.walk():
         if node.op == "id":
             assert isinstance(node.attr, int)
@@ -47,11 +51,15 @@ def define_ids(x: Expansion, group: int, line: Value) -> None:
             x.define_index(node, x.build.convert(place, I64))
 
 
+def _size(x: Expansion, axis: int) -> Value:
+    return x.build.convert(x.build.parameter(Parameter("grid", 0, axis)), I32)
+
+
 def _in_order(x: Expansion, line: Value) -> list[Value]:
     build = x.build
     places = []
     for axis in range(x.plan.signature.grid_rank - 1):
-        size = build.convert(build.parameter(Parameter("grid", 0, axis)), I32)
+        size = _size(x, axis)
         beyond = build.map("div", line, size)
         places.append(build.sub(line, build.mul(beyond, size)))
         line = beyond
@@ -60,10 +68,7 @@ def _in_order(x: Expansion, line: Value) -> list[Value]:
 
 def _grouped(x: Expansion, group: int, line: Value) -> list[Value]:
     build = x.build
-    sizes = [
-        build.convert(build.parameter(Parameter("grid", 0, axis)), I32)
-        for axis in range(x.plan.signature.grid_rank)
-    ]
+    sizes = [_size(x, axis) for axis in range(x.plan.signature.grid_rank)]
     plane = build.mul(sizes[0], sizes[1])
     outer = build.map("div", line, plane)
     within = build.sub(line, build.mul(outer, plane))

@@ -45,6 +45,6 @@ def expand_noting(plan: Plan) -> tuple[Kernel, list[Move]]:
         body,
         signals=plan.signals,
         resident=plan.resident,
-        persistent=plan.specialised is not None,
+        persistent=plan.specialised is not None and plan.specialised.persistent,
     )
     return simplify(kernel), x.moves

@@ -8,6 +8,7 @@ from gizml_tile.lowering.expand.dot import expand_dot
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.shared import store_shared
 from gizml_tile.lowering.expand.sources import Registers, Shared, Source
+from gizml_tile.lowering.expand.specialised.chained import expand_chained_product, is_chained
 from gizml_tile.lowering.expand.specialised.product import expand_group_product
 from gizml_tile.lowering.expand.storage import convert as convert_dtype
 from gizml_tile.lowering.kernel_ir.builder import Value
@@ -22,6 +23,8 @@ def expand_product(x: Expansion, node: Node) -> Value:
     dot = x.plan.dots[node]
     home = x.home(node)
     assert home is not None
+    if dot.groups and is_chained(x, node):
+        return expand_chained_product(x, node)
     if dot.groups:
         return expand_group_product(x, node)
     sources: list[Source] = []

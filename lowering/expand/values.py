@@ -6,7 +6,9 @@ from gizml_tile.dtypes import I32, DType
 from gizml_tile.lowering.expand.elementwise import expand_elementwise
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.fragments import fragment_from_shared
+from gizml_tile.lowering.expand.functions import power
 from gizml_tile.lowering.expand.places import coordinate
+from gizml_tile.lowering.expand.specialised.masks import guarded_select
 from gizml_tile.lowering.expand.storage import convert
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.planning.plan import TileLayout
@@ -34,6 +36,10 @@ def make_tile(x: Expansion, node: Node, layout: TileLayout) -> Value:
                 return fragment_from_shared(x, x.shared(node), layout)
         if all(arg.is_index for arg in node.args):
             return x.index(node)
+        if x.plan.specialised is not None and node in x.plan.specialised.guarded:
+            return guarded_select(x, node, layout)
+        if x.plan.specialised is not None and node in x.plan.specialised.powers:
+            return power(build, *(x.operand(arg, layout) for arg in node.args[0].args))
         return expand_elementwise(build, x.target, node, [x.operand(arg, layout) for arg in node.args])
 
 

@@ -161,6 +161,30 @@ class BulkStore:
 
 
 @dataclass(frozen=True, slots=True)
+class Stream:
+    """Blocks that come together: in each turn of a ``loop``, in so many slots; without a loop once."""
+
+    loop: Node | None
+    nodes: tuple[Node, ...]
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """The nodes of a loop whose last product is made in the next turn, beside the first ones of that.
+
+    ``before`` are the first products and what they take, ``between`` what follows from them alone, ``after``
+    what also takes the carried tile that ``product`` adds to: the loop's carried value ``number``.
+    """
+
+    before: tuple[Node, ...]
+    between: tuple[Node, ...]
+    after: tuple[Node, ...]
+    product: Node
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Specialised:
     """A program whose warps have roles: one brings the blocks of tensors, ``groups`` of four multiply.
 
@@ -170,6 +194,10 @@ class Specialised:
     in the next turn. A thread that brings holds ``registers[0]`` registers and one that multiplies
     ``registers[1]``, or all the same with 0. ``deferred`` are reads and elementwise operations that are done
     for a panel of columns when the copy engine takes it: few registers are in use beside the accumulators.
+    In ``chained`` loops a product takes what is computed of another's result; then a workgroup runs one
+    program, as the hardware gives them out, and some run rotated by one turn. ``powers`` are approximate
+    exponentials of differences that are scaled in one operation, ``guarded`` selects that first look at the
+    whole mask. ``longest_first`` tells that programs later along the first axis take more turns.
     """
 
     teams: int
@@ -179,6 +207,16 @@ class Specialised:
     stores: Mapping[Node, BulkStore] = field(default_factory=dict)
     deferred: frozenset[Node] = frozenset()
     flowing: frozenset[Node] = frozenset()
+    streams: tuple[Stream, ...] = ()
+    chained: Mapping[Node, Rotation | None] = field(default_factory=dict)
+    powers: frozenset[Node] = frozenset()
+    guarded: frozenset[Node] = frozenset()
+    longest_first: bool = False
+
+    @property
+    def persistent(self) -> bool:
+        """Whether each workgroup runs programs in turn."""
+        return not self.chained
 
     def pieces(self) -> dict[DType, int]:
         """The elements of workgroup memory for tiles on their way to tensors, by their type there."""
@@ -248,12 +286,8 @@ class Plan:
     @property
     def signals(self) -> int:
         """Transaction barriers: two for each slot of a ring that the copy engine fills."""
-        loops = () if self.specialised is None else self.specialised.loops
-        return sum(2 * self.slots(loop) for loop in loops)
-
-    def slots(self, loop: Node) -> int:
-        """The turns whose blocks the ring of a loop holds."""
-        return next(stage.slots for stage in self.stages.values() if stage.loop is loop)
+        streams = () if self.specialised is None else self.specialised.streams
+        return sum(2 * stream.slots for stream in streams)
 
     def layout_name(self, node: Node) -> str:
         """A tile's layout in a word or two: where it lives, or that it is made where it is used."""

@@ -11,7 +11,9 @@ from gizml_tile.dtypes import BF16, F16, MASK
 from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.planning.bounds import nonnegative
+from gizml_tile.lowering.planning.chained import in_streams, is_chained, of_computed, plan_rotation, powers
 from gizml_tile.lowering.planning.classes import ELEMENTWISE, is_wide
+from gizml_tile.lowering.planning.masks import grows, is_bounded
 from gizml_tile.lowering.planning.operands import (
     depends_on_counter_only,
     operand,
@@ -26,11 +28,12 @@ from gizml_tile.lowering.planning.plan import (
     Dot,
     Specialised,
     Stage,
+    Stream,
     TileLayout,
 )
 from gizml_tile.lowering.planning.stages import COPY, fast_axis
 from gizml_tile.lowering.planning.variants import choose
-from gizml_tile.nodes import Node, View
+from gizml_tile.nodes import REDUCTIONS, Node, View
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -48,13 +51,21 @@ _GROUP_WARPS = 4
 _MANY_ACCUMULATORS = 128
 # Elements of accumulators that leave a thread enough registers for the rest.
 _MOST_ACCUMULATORS = 160
+# In chained loops results of products turn into others; threads get more registers there.
+_MOST_CHAINED = 192
 # Measured on an H200: more slots than this bring nothing.
 _FEWEST_SLOTS, _MOST_SLOTS = 2, 8
 # The registers of a thread that brings, and of one that multiplies, where there are two groups of those:
 # of 65536 each of 384 threads begins with 168.
 _TRADED_REGISTERS = (40, 232)
+# Likewise where products are chained, which takes more.
+_CHAINED_REGISTERS = (24, 240)
+# Of a thread's registers the assembler takes so many for itself.
+_KEPT_REGISTERS = 4
 # Workgroup memory for what moves between layouts, where something does.
 _SCRATCH_BYTES = 32 * 1024
+# What is left for alignment where nothing moves.
+_SPARE_BYTES = 1024
 _STORE_BUFFERS = 2
 
 
@@ -85,6 +96,39 @@ def plan_roles(state: Planning) -> None:
         covered = groups > 1 and _accumulators(state, products, loops, groups) >= _MANY_ACCUMULATORS
         flowing = frozenset(loop for loop in brought if not covered and _only_accumulates(state, loop))
         state.specialised = Specialised(teams, groups, brought, traded, flowing=flowing)
+        _chain(state, products)
+
+
+def _chain(state: Planning, products: list[Node]) -> None:
+    """Decide how loops with chained products run, if there are some."""
+    assert state.specialised is not None
+    found = state.specialised
+    limit = _CHAINED_REGISTERS[1] if found.registers[1] else state.target.facts.registers
+    threads = found.groups * _GROUP_WARPS * state.target.facts.lanes
+    chained = {
+        loop: plan_rotation(state, loop, inside, threads, limit - _KEPT_REGISTERS)
+        for loop in found.loops
+        if is_chained(inside := [node for node in products if _loop_of(state, node) is loop])
+    }
+    if chained:
+        state.specialised = replace(
+            found,
+            registers=_CHAINED_REGISTERS if found.registers[1] else found.registers,
+            flowing=found.flowing.difference(chained),
+            chained=chained,
+            powers=powers(state),
+            guarded=_guarded(state),
+            longest_first=any(grows(loop.args[1], 0) for loop in chained),
+        )
+
+
+def _guarded(state: Planning) -> frozenset[Node]:
+    """The selects in loops whose masks can be told to be set as a whole."""
+    return frozenset(
+        node
+        for node in state.program.body.walk()
+        if node.op == "select" and state.uses.depth[node] and is_bounded(node.args[0]) and is_wide(node)
+    )
 
 
 def _only_accumulates(state: Planning, loop: Node) -> bool:
@@ -149,6 +193,8 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
         loop = _loop_of(state, node)
         if loop is not None:
             yield from _of_product(state, node, loop)
+    if not _blocks(products):
+        yield "no operand is a block of a tensor"
 
 
 def _refusals_of_form(
@@ -161,13 +207,22 @@ def _refusals_of_form(
         yield f"{warps} warps are asked for, and {teams * groups} x 4 multiply"
     if teams > 1 and any(loop is not None and loop.args[2].op != "index" for loop in loops):
         yield "the loop's step is no constant, so nobody knows how many turns another team takes"
+    chained = any(is_chained([node for node in products if _loop_of(state, node) is loop]) for loop in loops)
+    once = [node for node in _blocks(products) if _is_once(state, node)]
+    if chained and (teams > 1 or rows != _ROWS * groups):
+        yield "a product takes what is computed of another"
+    if once and teams > 1:
+        yield "blocks stay for a whole program"
+    most = _MOST_CHAINED if chained else _MOST_ACCUMULATORS
     needed = _accumulators(state, products, loops, groups)
-    if needed > _MOST_ACCUMULATORS:
-        yield f"accumulators take {needed} registers of each thread, and {_MOST_ACCUMULATORS} leave enough"
+    if needed > most:
+        yield f"accumulators take {needed} registers of each thread, and {most} leave enough"
     blocks = _blocks(products)
-    turn = sum(_bytes(node) for node in blocks)
+    once = [node for node in blocks if _is_once(state, node)]
+    turn = sum(_bytes(node) for node in blocks if node not in once)
     slots = max(state.program.stages, _FEWEST_SLOTS)
-    fixed = teams * (_store_bytes(_ROWS * groups) + _SCRATCH_BYTES)
+    scratch = _SCRATCH_BYTES if _moves(state) else _SPARE_BYTES
+    fixed = teams * (_store_bytes(_ROWS * groups) + scratch) + sum(_bytes(node) for node in once)
     room = state.target.facts.workgroup_memory - fixed
     if slots * turn > room:
         yield f"{slots} turns of {turn} bytes are more than the {room} bytes of workgroup memory for them"
@@ -190,23 +245,28 @@ def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str]:
         yield f"operands are {names}, not both F16 or both BF16"
     if 2 * depth < SPANS[-1]:
         yield f"a block has {depth} elements of k"
-    for arg in node.args[:2]:
-        yield from _of_block(state, operand(arg).node, loop)
+    for side, arg in enumerate(node.args[:2]):
+        found = operand(arg)
+        if found.node.op == "read":
+            yield from _of_block(state, found.node, loop)
+        else:
+            yield from of_computed(state, found, side)
 
 
 def _of_block(state: Planning, node: Node, loop: Node) -> Iterator[str]:
     """Why the copy engine cannot bring an operand's block ahead of the products."""
-    if node.op != "read" or state.uses.region[node] is not loop.regions[0]:
-        yield "an operand is computed, or read outside of the loop"
+    once = _is_once(state, node)
+    if not once and state.uses.region[node] is not loop.regions[0]:
+        yield "an operand is read in another loop or branch"
         return
     view = node.attr
     assert isinstance(view, View)
     name = state.program.tensors[view.tensor].name
     if not used_by_products_only(node, state.uses):
         yield f"blocks of {name} are computed on, too"
-    if not depends_on_counter_only(node, loop, state.uses) or not all(
-        _follows(state, arg, loop) for arg in node.args
-    ):
+    known = all(_is_known_before(state, arg) for arg in node.args)
+    follows = all(_follows(state, arg, loop) for arg in node.args)
+    if not known and (once or not depends_on_counter_only(node, loop, state.uses) or not follows):
         yield f"where blocks of {name} lie depends on what tensors hold or on earlier turns"
     if len(view.block) != 2 or max(view.block) > _LARGEST_BOX:
         yield f"a block of {name} is no box of at most {_LARGEST_BOX} x {_LARGEST_BOX}"
@@ -244,20 +304,30 @@ def _has_boxes(state: Planning, tensor: int) -> bool:
 
 
 def _accumulators(state: Planning, products: list[Node], loops: list[Node | None], groups: int) -> int:
-    """The most registers of a thread for what a loop carries, or one product makes."""
+    """The most registers of a thread for what a loop carries and the largest product that it makes beside."""
     threads = groups * _GROUP_WARPS * state.target.facts.lanes
-    carried = [
-        sum(math.prod(param.shape) for param in loop.regions[0].params if param.is_tile)
-        for loop in loops
-        if loop is not None
-    ]
-    largest = max(math.prod(node.shape) for node in products)
-    return max([*carried, largest]) // threads
+    most = 0
+    for loop in filter(None, loops):
+        carried = [param for param in loop.regions[0].params if param.is_tile]
+        kept = {state.classes[param] for param in carried if param in state.classes}
+        beside = [
+            math.prod(node.shape)
+            for node in products
+            if _loop_of(state, node) is loop and state.classes[node] not in kept
+        ]
+        most = max(most, sum(math.prod(param.shape) for param in carried) + max(beside, default=0))
+    return most // threads
+
+
+def _is_once(state: Planning, node: Node) -> bool:
+    """Whether a block is read outside of loops and branches."""
+    return state.uses.region[node] is state.program.body
 
 
 def _blocks(products: list[Node]) -> list[Node]:
     """The reads that products take, each once."""
-    return list(dict.fromkeys(operand(arg).node for node in products for arg in node.args[:2]))
+    found = dict.fromkeys(operand(arg).node for node in products for arg in node.args[:2])
+    return [node for node in found if node.op == "read"]
 
 
 def _bytes(node: Node) -> int:
@@ -277,19 +347,27 @@ def group_dot(state: Planning, node: Node) -> Dot:
     assert state.specialised is not None
     groups = state.specialised.groups
     rows, columns = node.shape
+    left = operand(node.args[0]).node
+    dtype = left.dtype
+    assert dtype is not None
+    a, told = UNIFORM, "operands in workgroup memory"
+    if left.op != "read":
+        # Pairs of 8 x 8 pieces of a result lie as the left operand of a product wants them.
+        a, told = _group_layout(groups, rows, left.shape[1]), "the left operand in registers"
+    made = Dot(None, dtype, (4 * groups, 1), a, UNIFORM, _group_layout(groups, rows, columns), groups)
+    told = f"asynchronous, 64 x {columns} by each four warps, {told}"
+    state.chose(node, "dot", Choice((Candidate("group_matrix", True, told),), "group_matrix"))
+    return made
+
+
+def _group_layout(groups: int, rows: int, columns: int) -> TileLayout:
     across = [(0, 8 << bit) for bit in range(bit_length(columns // 8))]
     own = rows // groups
     warp = [(16, 0), (32, 0), *((own << bit, 0) for bit in range(bit_length(groups)))]
     lane = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]
     down = [(_ROWS << bit, 0) for bit in range(bit_length(own // _ROWS))]
     linear = Linear.of((rows, columns), register=[(0, 1), (8, 0), *across, *down], lane=lane, warp=warp)
-    name = f"result of {groups} x 4 warps" if groups > 1 else "result of 4 warps"
-    dtype = operand(node.args[0]).node.dtype
-    assert dtype is not None
-    made = Dot(None, dtype, (4 * groups, 1), UNIFORM, UNIFORM, TileLayout(name, linear), groups)
-    told = f"asynchronous, {own} x {columns} by each four warps, operands in workgroup memory"
-    state.chose(node, "dot", Choice((Candidate("group_matrix", True, told),), "group_matrix"))
-    return made
+    return TileLayout(f"result of {groups} x 4 warps" if groups > 1 else "result of 4 warps", linear)
 
 
 # Stores and stages
@@ -386,25 +464,49 @@ def plan_brought_stages(state: Planning) -> None:
     stores = state.specialised.stores
     direct = any(node.op == "put" and node not in stores for node in state.program.body.walk())
     fixed = sum(elements * dtype.bytes for dtype, elements in state.specialised.pieces().items())
-    fixed += state.specialised.teams * _SCRATCH_BYTES if direct or _moves(state) else 1024
-    turn = sum(_bytes(node) for node in blocks)
-    room = state.target.facts.workgroup_memory - fixed
-    slots = state.program.stages or max(_FEWEST_SLOTS, min(_MOST_SLOTS, room // turn))
-    for node in blocks:
-        loop = state.uses.loops[state.uses.region[node]]
-        state.stages[node] = _stage(state, node, loop, slots)
+    fixed += state.specialised.teams * _SCRATCH_BYTES if direct or _moves(state) else _SPARE_BYTES
+    once = [node for node in blocks if _is_once(state, node)]
+    turn = sum(_bytes(node) for node in blocks if node not in once)
+    room = state.target.facts.workgroup_memory - fixed - sum(_bytes(node) for node in once)
+    slots = state.program.stages or max(_FEWEST_SLOTS, min(_MOST_SLOTS, room // max(turn, 1)))
+    streams = [Stream(None, (node,), 1) for node in once]
+    for loop in state.specialised.loops:
+        inside = [node for node in blocks if state.uses.region[node] is loop.regions[0]]
+        groups = [tuple(inside)]
+        if loop in state.specialised.chained:
+            groups = in_streams(inside, [node for node in products if _loop_of(state, node) is loop])
+        streams += [Stream(loop, group, slots) for group in groups if group]
+    state.specialised = replace(state.specialised, streams=tuple(streams))
+    for stream in streams:
+        for node in stream.nodes:
+            state.stages[node] = _stage(state, node, stream.loop, stream.slots)
 
 
 def _moves(state: Planning) -> bool:
     """Whether something may go between layouts through workgroup memory."""
-    return any(node.op in ("sum", "max", "min", "transpose") for node in state.program.body.walk())
+    return any(
+        (node.op in REDUCTIONS and not _is_in_warps(state, node))
+        or (node.op == "transpose" and not used_by_products_only(node, state.uses))
+        for node in state.program.body.walk()
+    )
 
 
-def _stage(state: Planning, node: Node, loop: Node, slots: int) -> Stage:
+def _is_in_warps(state: Planning, node: Node) -> bool:
+    """Whether a reduction goes along the rows of a product's result, of which warps have whole ones."""
+    reduced = node.args[0]
+    return (
+        node.attr == 1
+        and reduced in state.classes
+        and any(each.op == "dot" for each in state.classes[reduced].nodes)
+    )
+
+
+def _stage(state: Planning, node: Node, loop: Node | None, slots: int) -> Stage:
     dtype = node.dtype
     assert dtype is not None
     span = span_of(dtype, node.shape[1])
     tile = panel_tile(dtype, (node.shape[0], node.shape[1]))
     name = f"boxes of {node.shape[0]} rows by the copy engine"
-    state.chose(node, COPY, Choice((Candidate(name, True, f"{slots} turns ahead"),), name))
+    told = "once" if loop is None else f"{slots} turns ahead"
+    state.chose(node, COPY, Choice((Candidate(name, True, told),), name))
     return Stage(tile, loop, slots, UNIFORM, 1, 1, True, (False, False), False, span)

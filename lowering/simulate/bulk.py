@@ -83,9 +83,7 @@ class Box:
             element = (element[:, :, None] + at[:, None] * memory.strides[axis]).reshape(boxes, size)
         return inside, np.where(inside, element, 0)
 
-    def _refused(
-        self, kind: str, threads: Threads, axis: int, start: Array, wrong: Array, what: str
-    ) -> None:
+    def _refused(self, kind: str, threads: Threads, axis: int, start: Array, wrong: Array, what: str) -> None:
         """The engine fails at such coordinates, wherever the tensor ends."""
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])

@@ -1,7 +1,15 @@
 """Warps with roles: one brings blocks by the copy engine, the others multiply and store."""
 
-from gizml_tile.lowering.expand.specialised.ring import open_rings
+from gizml_tile.lowering.expand.specialised.chained import expand_chained_loop
+from gizml_tile.lowering.expand.specialised.ring import open_rings, take_once
 from gizml_tile.lowering.expand.specialised.roles import expand_roles
 from gizml_tile.lowering.expand.specialised.store import open_pieces, store_in_bulk
 
-__all__ = ["expand_roles", "open_pieces", "open_rings", "store_in_bulk"]
+__all__ = [
+    "expand_chained_loop",
+    "expand_roles",
+    "open_pieces",
+    "open_rings",
+    "store_in_bulk",
+    "take_once",
+]

@@ -13,8 +13,8 @@ from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.lowering.planning.panels import span_of
 from gizml_tile.nodes import Node
 
-_ROWS = 64
-_GROUP_WARPS = 4
+ROWS = 64
+GROUP_WARPS = 4
 # Rows of a span that the unit takes together, and what it ignores where a distance does not matter.
 _ROWS_TOGETHER = 8
 _NO_DISTANCE = 16
@@ -24,18 +24,18 @@ def expand_group_product(x: Expansion, node: Node) -> Value:
     """``c + a @ b`` in the layout of the groups' result; it is there when this returns, or after the loop."""
     build, dot = x.build, x.plan.dots[node]
     columns, depth = node.shape[1], node.args[0].shape[1]
-    left, right = _side(x, node.args[0], 1), _side(x, node.args[1], 0)
+    left, right = side(x, node.args[0], 1), side(x, node.args[1], 0)
     if len(node.args) == 3:
         total = x.registers(node.args[2], dot.c)
     else:
         total = build.spread(build.constant(0.0, F32), dot.c.registers)
-    group = build.map("ushr", build.warp(), build.constant(_GROUP_WARPS.bit_length() - 1, I32))
+    group = build.map("ushr", build.warp(), build.constant(GROUP_WARPS.bit_length() - 1, I32))
     rows = node.shape[0] // dot.groups
     own = build.mul(group, build.constant(left.across(rows), I32))
     piece = min(left.piece, right.piece, depth)
     build.emit("group_fence")
     for first in range(0, depth, piece):
-        matrix = GroupMatrix(columns, piece, dot.operand, left.operand, right.operand, m=rows // _ROWS)
+        matrix = GroupMatrix(columns, piece, dot.operand, left.operand, right.operand, m=rows // ROWS)
         a = build.add(build.add(left.base, own), build.constant(left.along(first), I32))
         b = build.add(right.base, build.constant(right.along(first), I32))
         total = build.group_mma(matrix, a, b, total)
@@ -47,7 +47,7 @@ def expand_group_product(x: Expansion, node: Node) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class Side:
     """An operand: ``piece`` is how much of k one instruction reaches, in elements.
 
     ``width`` elements of a row are in a panel, and ``lines`` rows; ``by_k`` tells that rows run along k.
@@ -73,7 +73,7 @@ class _Side:
         return number // self.width * self.lines * self.width
 
 
-def _side(x: Expansion, arg: Node, k_axis: int) -> _Side:
+def side(x: Expansion, arg: Node, k_axis: int) -> Side:
     found = operand(arg)
     shared: Shared = x.shared(found.node)
     # Rows of the block in memory run along its second axis.
@@ -88,4 +88,4 @@ def _side(x: Expansion, arg: Node, k_axis: int) -> _Side:
     else:
         described = Operand(shared.buffer, span, lines * span, stride, transposed=True)
     width = span // dtype.bytes
-    return _Side(described, shared.base, width if by_k else lines, width, lines, by_k)
+    return Side(described, shared.base, width if by_k else lines, width, lines, by_k)

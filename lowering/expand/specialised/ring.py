@@ -10,6 +10,7 @@ from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.expand.specialised.boxes import corner, panel
 from gizml_tile.lowering.kernel_ir.builder import Value
+from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.nodes import Node, View
 
 # What the longest swizzle repeats in.
@@ -18,16 +19,18 @@ _WHOLE_BYTES = 1024
 
 @dataclass(slots=True)
 class BulkRing:
-    """The buffers of one loop's blocks, with two transaction barriers for each slot: full and empty.
+    """The buffers of blocks that are brought together, with two transaction barriers for each slot.
 
-    What a loop carries is twice the slot's number plus the parity of the phase that it is in, which goes
-    on from program to program: ``state`` is its value now. Where teams take turns, one waits at barrier
-    ``enter`` before the loop, and lets the other go at ``leave`` after it.
+    One tells that it is full, one that it is empty. ``users`` are the products that take the blocks. What a
+    loop carries is twice the slot's number plus the parity of the phase that it is in, which goes on from
+    program to program: ``state`` is its value now. Where teams take turns, one waits at barrier ``enter``
+    before the loop, and lets the other go at ``leave`` after it.
     """
 
     x: Expansion
-    loop: Node
+    loop: Node | None
     nodes: Sequence[Node]
+    users: Sequence[Node]
     buffers: Sequence[int]
     slots: int
     full: int
@@ -62,9 +65,14 @@ class BulkRing:
 
     def turn(self, counter: Value, stop: Value, step: Value, slot: Value) -> None:
         """Wait until a turn's blocks are there."""
-        build = self.x.build
-        number, parity = self._split(slot)
         self._counter = counter
+        self.state = slot
+        self.take()
+
+    def take(self) -> None:
+        """Wait until the blocks that come next are there."""
+        build = self.x.build
+        number, parity = self._split(self.state)
         build.signal_wait(build.add(number, build.constant(self.full, I32)), parity)
         for node, buffer in zip(self.nodes, self.buffers, strict=True):
             tile = self.x.plan.stages[node].tile
@@ -90,6 +98,11 @@ class BulkRing:
         else:
             self._release(slot)
         return self._following(slot)
+
+    def give(self) -> None:
+        """Give the blocks back that were taken last."""
+        self._release(self.state)
+        self.state = self._following(self.state)
 
     def _release(self, slot: Value, mask: Value | None = None) -> None:
         """One thread of each group tells that its products have read a slot."""
@@ -118,6 +131,7 @@ class BulkRing:
     def skip(self) -> None:
         """Go on past the turns of a program that another team runs."""
         x, build = self.x, self.x.build
+        assert self.loop is not None
         start, stop, step = (x.index(arg) for arg in self.loop.args[:3])
         assert isinstance(step.attr, int)
         size = build.constant(abs(step.attr), I64)
@@ -141,27 +155,19 @@ class BulkRing:
             build.signal_init(build.constant(self.full + self.slots + slot, I32), self.groups)
 
     def bring(self) -> None:
-        """Bring the blocks of every turn of the loop; by one thread."""
+        """Bring the next blocks; by one thread."""
         x, build = self.x, self.x.build
-        start, stop, step = (x.index(arg) for arg in self.loop.args[:3])
-
-        def turn(counter: Value, carried: tuple[Value, ...]) -> Sequence[Value]:
-            with x.block():
-                x.define_index(self.loop.regions[0].params[0], counter)
-                number, parity = self._split(carried[0])
-                full = build.add(number, build.constant(self.full, I32))
-                empty = build.add(number, build.constant(self.full + self.slots, I32))
-                # In the first round every slot is empty: the phase before the first counts as over.
-                build.signal_wait(empty, build.map("xor", parity, build.constant(1, I32)))
-                tiles = [x.plan.stages[node].tile for node in self.nodes]
-                build.signal_expect(full, sum(tile.elements * tile.dtype.bytes for tile in tiles))
-                for node, buffer in zip(self.nodes, self.buffers, strict=True):
-                    with x.at(node):
-                        self._bring_block(node, buffer, number, full)
-                return [self._following(carried[0])]
-
-        with x.at(self.loop):
-            (self.state,) = build.loop(start, stop, step, [self.state], turn)
+        number, parity = self._split(self.state)
+        full = build.add(number, build.constant(self.full, I32))
+        empty = build.add(number, build.constant(self.full + self.slots, I32))
+        # In the first round every slot is empty: the phase before the first counts as over.
+        build.signal_wait(empty, build.map("xor", parity, build.constant(1, I32)))
+        tiles = [x.plan.stages[node].tile for node in self.nodes]
+        build.signal_expect(full, sum(tile.elements * tile.dtype.bytes for tile in tiles))
+        for node, buffer in zip(self.nodes, self.buffers, strict=True):
+            with x.at(node):
+                self._bring_block(node, buffer, number, full)
+        self.state = self._following(self.state)
 
     def _bring_block(self, node: Node, buffer: int, slot: Value, full: Value) -> None:
         x, build, view, stage = self.x, self.x.build, node.attr, self.x.plan.stages[node]
@@ -189,6 +195,31 @@ class BulkRing:
         return build.select(last, wrapped, build.add(state, build.constant(2, I32)))
 
 
+def bring_turns(x: Expansion, loop: Node, rings: Sequence[BulkRing]) -> None:
+    """Bring the blocks of every turn of a loop; by one thread."""
+    start, stop, step = (x.index(arg) for arg in loop.args[:3])
+
+    def turn(counter: Value, states: tuple[Value, ...]) -> Sequence[Value]:
+        with x.block():
+            x.define_index(loop.regions[0].params[0], counter)
+            for ring, state in zip(rings, states, strict=True):
+                ring.state = state
+                ring.bring()
+            return [ring.state for ring in rings]
+
+    with x.at(loop):
+        states = x.build.loop(start, stop, step, [ring.state for ring in rings], turn)
+    for ring, state in zip(rings, states, strict=True):
+        ring.state = state
+
+
+def take_once(x: Expansion, node: Node) -> None:
+    """Wait for a block that stays for the whole program."""
+    ring = x.rings[node]
+    assert isinstance(ring, BulkRing)
+    ring.take()
+
+
 def leads(x: Expansion) -> Value:
     """Whether a thread is the first of its group of four warps."""
     build = x.build
@@ -200,17 +231,32 @@ GROUP_THREADS = 128
 
 
 def open_rings(x: Expansion) -> None:
-    """The rings of all loops whose blocks are brought."""
+    """The rings of all blocks that are brought."""
     assert x.plan.specialised is not None
     full = 0
-    for loop in x.plan.specialised.loops:
-        nodes = [node for node, stage in x.plan.stages.items() if stage.loop is loop]
-        slots, buffers = x.plan.slots(loop), []
-        for node in nodes:
+    for stream in x.plan.specialised.streams:
+        buffers = []
+        for node in stream.nodes:
             tile = x.plan.stages[node].tile
-            name = f"{slots} stages of {x.program.tensors[node.attr.tensor].name}"  # type: ignore[union-attr]
-            buffers.append(x.memory.allocate(name, tile.dtype, slots * tile.elements, _WHOLE_BYTES))
-        state = x.build.constant(0, I32)
-        groups = x.plan.specialised.groups
-        x.rings[loop] = BulkRing(x, loop, nodes, buffers, slots, full, groups, state)
-        full += 2 * slots
+            name = x.program.tensors[node.attr.tensor].name  # type: ignore[union-attr]
+            name = f"block of {name}" if stream.loop is None else f"{stream.slots} stages of {name}"
+            buffers.append(x.memory.allocate(name, tile.dtype, stream.slots * tile.elements, _WHOLE_BYTES))
+        users = [
+            product
+            for product in x.plan.dots
+            if any(operand(arg).node in stream.nodes for arg in product.args[:2])
+        ]
+        # Loops whose blocks all come and go together know their ring themselves.
+        whole = stream.loop is not None and stream.loop not in x.plan.specialised.chained
+        key = stream.loop if whole else stream.nodes[0]
+        assert key is not None
+        state, groups = x.build.constant(0, I32), x.plan.specialised.groups
+        x.rings[key] = BulkRing(
+            x, stream.loop, stream.nodes, users, buffers, stream.slots, full, groups, state
+        )
+        full += 2 * stream.slots
+
+
+def bulk_rings(x: Expansion, loop: Node | None) -> list[BulkRing]:
+    """The rings of a loop's blocks, or with None of those that stay for the whole program."""
+    return [ring for ring in x.rings.values() if isinstance(ring, BulkRing) and ring.loop is loop]

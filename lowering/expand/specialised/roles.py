@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from gizml_tile.dtypes import I32
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.indices import define_ids
-from gizml_tile.lowering.expand.specialised.ring import BulkRing
+from gizml_tile.lowering.expand.specialised.ring import BulkRing, bring_turns, bulk_rings
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import Parameter, Role
 from gizml_tile.lowering.planning.plan import Specialised
@@ -30,6 +30,11 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
     build.barrier(0, x.plan.launched_threads)
     few, many = specialised.registers
 
+    def multiply_one() -> None:
+        expand_body()
+        for ring in bulk_rings(x, None):
+            ring.give()
+
     def multiply(team: int) -> None:
         if many:
             build.emit("registers", attr=(many, True))
@@ -37,14 +42,16 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
             x.memory.next_team()
         _join(x, rings, specialised.teams, team)
         with x.memory.repeated():
-            _programs(x, rings, expand_body, specialised.teams, team)
+            _programs(x, rings, multiply_one, specialised.teams, team)
         if specialised.stores:
             # The copy engine reads workgroup memory, which ends with the workgroup.
             build.bulk_wait(0, reading=True)
 
     def fill() -> None:
-        for ring in rings:
+        for ring in bulk_rings(x, None):
             ring.bring()
+        for loop in specialised.loops:
+            bring_turns(x, loop, bulk_rings(x, loop))
 
     def bring() -> None:
         if few:
@@ -79,8 +86,9 @@ def _join(x: Expansion, rings: Sequence[BulkRing], teams: int, team: int) -> Non
 def _programs(
     x: Expansion, rings: Sequence[BulkRing], expand: Callable[[], None], teams: int = 1, team: int = 0
 ) -> None:
-    """Run ``expand`` for each of a team's programs: every so many of the grid's."""
+    """Run ``expand`` for each of a team's programs: every so many of the grid's, or one."""
     build = x.build
+    assert x.plan.specialised is not None
     total = build.constant(1, I32)
     for axis in range(x.plan.signature.grid_rank):
         size = build.convert(build.parameter(Parameter("grid", 0, axis)), I32)
@@ -94,7 +102,7 @@ def _programs(
             for ring in rings:
                 ring.skip()
 
-    def program(line: Value, carried: tuple[Value, ...]) -> Sequence[Value]:
+    def program(line: Value, carried: Sequence[Value]) -> Sequence[Value]:
         for ring, state in zip(rings, carried, strict=True):
             ring.state = state
         with x.block():
@@ -108,6 +116,9 @@ def _programs(
     line = build.workgroup(0)
     for ring in rings:
         ring.state = build.constant(0, I32)
+    if not x.plan.specialised.persistent:
+        program(line, [ring.state for ring in rings])
+        return
     for _ in range(team):
         skip(line)
         line = build.add(line, step)

@@ -1,0 +1,182 @@
+"""Loops in which a product takes what is computed of another product's result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gizml_tile.lowering.planning.classes import is_wide
+from gizml_tile.lowering.planning.operands import Operand, operand
+from gizml_tile.lowering.planning.plan import Candidate, Choice, Rotation
+from gizml_tile.lowering.planning.variants import choose
+from gizml_tile.nodes import UNARY_FLOAT, Node
+
+if TYPE_CHECKING:
+    from gizml_tile.lowering.planning.planner import Planning
+
+TURNS = "turns"
+ROTATED, IN_ORDER = "rotated", "in order"
+# Registers of a thread for addresses and temporaries beside those of tiles, and for an exact function.
+_BESIDE, _FUNCTION = 24, 56
+
+
+def is_chained(products: list[Node]) -> bool:
+    """Whether some product of a loop has a computed operand."""
+    return any(operand(arg).node.op != "read" for node in products for arg in node.args[:2])
+
+
+def of_computed(state: Planning, found: Operand, side: int) -> Iterator[str]:
+    """Why the product of four warps cannot take a computed operand from registers."""
+    if side == 1:
+        yield "the right operand of a product is computed"
+    elif found.transposed:
+        yield "a computed operand is transposed"
+    elif found.node not in state.classes or not any(
+        node.op == "dot" for node in state.classes[found.node].nodes
+    ):
+        yield "an operand is computed, and not of a product's result"
+
+
+def in_streams(blocks: list[Node], products: list[Node]) -> list[tuple[Node, ...]]:
+    """The blocks of a loop by the products that take them: each group is brought and given back together."""
+    groups: dict[tuple[int, ...], list[Node]] = {}
+    for block in blocks:
+        users = tuple(
+            number
+            for number, product in enumerate(products)
+            if any(operand(arg).node is block for arg in product.args[:2])
+        )
+        groups.setdefault((users[0], users[-1]), []).append(block)
+    return [tuple(group) for group in groups.values()]
+
+
+def plan_rotation(
+    state: Planning, loop: Node, products: list[Node], threads: int, limit: int
+) -> Rotation | None:
+    """How a loop's last product is left to the next turn, if it can be.
+
+    While the matrix units make it and that turn's first products, the turn's other operations go on.
+
+    ``limit`` is how many registers each of so many threads has.
+    """
+    parts = _Parts(state, loop, products)
+    why = next(parts.refusals(), None) or next(_too_many(products, parts, threads, limit), None)
+    candidates = (
+        Candidate(ROTATED, why is None, why or "the last product beside the next turn's first ones"),
+        Candidate(IN_ORDER, True, "each product when what it takes is there"),
+    )
+    chosen = choose(TURNS, candidates, state.forced.get(TURNS), loop.place)
+    state.chose(loop, TURNS, Choice(candidates, chosen))
+    return parts.rotation() if chosen == ROTATED else None
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What of a loop's body comes before and after its one product of a computed operand."""
+
+    state: Planning
+    loop: Node
+    products: list[Node]
+
+    def refusals(self) -> Iterator[str]:
+        """Why the loop cannot be rotated."""
+        region, last = self.loop.regions[0], self.products[-1]
+        if any(node.regions or node.op == "put" for node in region.nodes):
+            yield "the loop has loops, branches or puts inside"
+            return
+        if self.loop.args[2].op != "index":
+            yield "the loop's step is no constant"
+        if sum(operand(each.args[0]).node.op != "read" for each in self.products) != 1:
+            yield "several products take what is computed"
+        if operand(last.args[0]).node.op == "read":
+            yield "the last product takes blocks of tensors alone"
+        if len(last.args) < 3 or [user for user, _ in self.state.uses.of(last)] != [self.loop]:
+            yield "the last product is no tile that the loop carries and nothing else takes"
+            return
+        carried = {param for param in region.params[1:] if param.is_tile}
+        if self._needed(self.products[:-1]) & carried:
+            yield "the first products take what the loop carries"
+        sums = self._sums()
+        taken = self._needed([operand(last.args[0]).node, *self._others()])
+        if sums in taken or last in taken:
+            yield "what the last product adds to is taken by others, too"
+        if self._blocks(self.products[:-1]) & self._blocks([last]):
+            yield "a block is taken by the last product and by others"
+
+    def rotation(self) -> Rotation:
+        """The parts of the body."""
+        region, last = self.loop.regions[0], self.products[-1]
+        before = self._needed(self.products[:-1])
+        after = {node for node in region.nodes if self._sums() in self._needed([node])}
+        left = operand(last.args[0]).node
+        if left.op == "to" and len(self.state.uses.of(left)) == 1:
+            # Registers that the last product of the turn before still reads may not be written to.
+            after.add(left)
+        between = [
+            node for node in region.nodes if node not in before and node not in after and node is not last
+        ]
+        ordered = [node for node in region.nodes if node in after and node is not last]
+        first = tuple(node for node in region.nodes if node in before)
+        return Rotation(first, tuple(between), tuple(ordered), last, self._number())
+
+    def _number(self) -> int:
+        return self.loop.regions[0].results.index(self.products[-1])
+
+    def _sums(self) -> Node:
+        return self.loop.regions[0].params[1 + self._number()]
+
+    def _others(self) -> list[Node]:
+        return [result for result in self.loop.regions[0].results if result is not self.products[-1]]
+
+    def _blocks(self, products: list[Node]) -> set[Node]:
+        return {operand(arg).node for product in products for arg in product.args[:2]}
+
+    def _needed(self, nodes: list[Node]) -> set[Node]:
+        """Nodes of the loop, and its parameters, that some nodes rest on; themselves, too."""
+        region, found, open_ = self.loop.regions[0], set[Node](), list(nodes)
+        while open_:
+            node = open_.pop()
+            if node not in found and self.state.uses.region.get(node) is region:
+                found.add(node)
+                open_ += node.args
+        return found
+
+
+def _too_many(products: list[Node], parts: _Parts, threads: int, limit: int) -> Iterator[str]:
+    """Whether the results of all products and the computed operand do not fit registers together."""
+    region = parts.loop.regions[0]
+    tiles = [math.prod(node.shape) for node in products]
+    tiles += [math.prod(param.shape) for param in region.params if param.is_tile and 1 in param.shape]
+    left = operand(products[-1].args[0]).node
+    needed = (sum(tiles) + math.prod(left.shape) // 2) // threads + _BESIDE
+    if any(node.op in UNARY_FLOAT and node.attr is not True and is_wide(node) for node in region.nodes):
+        needed += _FUNCTION
+    if needed > limit:
+        yield f"the tiles of two turns take {needed} registers of each thread, which has {limit}"
+
+
+def powers(state: Planning) -> frozenset[Node]:
+    """Approximate exponentials of a tile less one number for each row, whose precise bits do not matter.
+
+    They become 2^(x s - y s), where y s is rounded once for a whole row: an error of |y| ulp beside that of
+    x - y. It vanishes where the result is rounded to 16 bits, and sums of it scale such results.
+    """
+    return frozenset(
+        node
+        for node in state.program.body.walk()
+        if node.op == "exp" and node.attr is True and node.args[0].op == "sub" and _is_rounded(state, node)
+    )
+
+
+def _is_rounded(state: Planning, node: Node) -> bool:
+    less = node.args[0].args[1]
+    users = [user for user, _ in state.uses.of(node)]
+    rounded = [user for user in users if user.op == "to" and user.dtype is not None and user.dtype.bytes == 2]
+    return (
+        bool(rounded)
+        and 1 in less.shape
+        and less.shape != node.shape
+        and all(user in rounded or user.op == "sum" for user in users)
+    )
