@@ -393,8 +393,10 @@ def plan_stores(state: Planning) -> None:
 def _deferred(state: Planning, stores: Mapping[Node, BulkStore]) -> frozenset[Node]:
     """The reads and elementwise operations after all loops that serve one such put alone.
 
-    They have its tile's shape, or one row that all its rows share.
+    They have its tile's shape, or one row that all its rows share. A read of what the program writes stays
+    where it is.
     """
+    written = {each.attr.tensor for each in state.program.body.walk() if each.op == "put"}  # type: ignore[union-attr]
     serves: dict[Node, Node] = {}
     for node in reversed(state.program.body.nodes):
         if node in stores:
@@ -404,7 +406,8 @@ def _deferred(state: Planning, stores: Mapping[Node, BulkStore]) -> frozenset[No
         if not puts or puts[0] is None or puts.count(puts[0]) < len(puts) or not is_wide(node):
             continue
         rows, columns = puts[0].args[0].shape
-        if (node.op in ELEMENTWISE or node.op == "read") and node.shape in ((rows, columns), (1, columns)):
+        moves = node.op in ELEMENTWISE or (node.op == "read" and node.attr.tensor not in written)  # type: ignore[union-attr]
+        if moves and node.shape in ((rows, columns), (1, columns)):
             serves[node] = puts[0]
     return frozenset(serves) - frozenset(stores)
 
