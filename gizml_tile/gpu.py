@@ -27,8 +27,9 @@ _KNOWN = 256
 _known: dict[str, Executable] = {}
 # Wider accesses than this do not exist.
 _ALIGNMENT = 16
-# Axes of a tensor that the copy engine takes.
+# Axes of a tensor that the copy engine takes, and sizes that its 32-bit coordinates reach past.
 _BOX_RANK = 5
+_BOX_SIZE = 1 << 30
 # Offsets of elements that fit 32 bits, with room for a block beyond the last element.
 _NARROW = 1 << 30
 
@@ -117,7 +118,7 @@ def _has_boxes(info: TensorInfo) -> bool:
     steps = [stride * info.dtype.bytes for stride in info.strides]
     return (
         1 <= len(info.shape) <= _BOX_RANK
-        and all(0 < size < 1 << 31 for size in info.shape)
+        and all(0 < size <= _BOX_SIZE for size in info.shape)
         and not info.pointer % _ALIGNMENT
         and (info.strides[-1] == 1 or info.shape[-1] == 1)
         and all(0 <= step < 1 << 40 and not step % _ALIGNMENT for step in steps[:-1])

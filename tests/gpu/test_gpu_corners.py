@@ -1,4 +1,4 @@
-"""Corners of the language on simulated GPUs: odd views of memory, and blocks far outside tensors."""
+"""Corners of the language on simulated GPUs: odd views, blocks far outside, reads before overwriting."""
 
 import numpy as np
 import pytest
@@ -47,3 +47,45 @@ def test_products_of_windows_that_slide_by_one_element(arch):
     y = np.zeros((64, 64), np.float32)
     simulated(multiplied, x, w, y, arch=arch)
     assert (y == x).all()
+
+
+@tile.kernel(grid=1)
+def shifted(p, x, w, y, *, ROWS=64, SIDE=64, READ=0, WRITE=0):
+    """A product whose left blocks or whose result lie so many blocks away."""
+    X, W = p.read(x, [ROWS, SIDE]), p.read(w, [SIDE, SIDE])
+    acc = p.zeros([ROWS, SIDE])
+    for k in range(X.blocks(1)):
+        acc += X[p.id(0) + READ, k] @ W[k, 0]
+    p.write(y, [ROWS, SIDE])[p.id(0) + WRITE, 0] = acc
+
+
+# The last two come back to 0 in 32 bits.
+@pytest.mark.parametrize("far", [1, 1 << 25, 1 << 26, 1 << 40])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_blocks_far_outside(arch, far):
+    x, w = np.ones((64, 64), np.float16), np.ones((64, 64), np.float16)
+    for constants, result in (({"READ": far}, 0), ({"READ": -far}, 0), ({"WRITE": far}, 7)):
+        y = np.full((64, 64), 7, np.float32)
+        ran = shifted.simulate(x, w, y, kind="cuda", arch=arch, **constants)
+        assert not [str(each) for each in ran.findings if each.kind not in COSTS]
+        assert (y == result).all()
+
+
+@tile.kernel(grid=1)
+def exchanged(p, x, w, state, y, *, ROWS=64, SIDE=64):
+    """The state before goes to the result, and the product becomes the state."""
+    X, W = p.read(x, [ROWS, SIDE]), p.read(w, [SIDE, SIDE])
+    acc = p.zeros([ROWS, SIDE])
+    for k in range(X.blocks(1)):
+        acc += X[0, k] @ W[k, 0]
+    before = p.read(state, [ROWS, SIDE])[0, 0]
+    p.write(state, [ROWS, SIDE])[0, 0] = acc
+    p.write(y, [ROWS, SIDE])[0, 0] = acc + before
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_what_is_read_before_it_is_overwritten(arch):
+    x, w = np.ones((64, 64), np.float16), np.eye(64, dtype=np.float16)
+    state, y = np.full((64, 64), 5, np.float32), np.zeros((64, 64), np.float32)
+    simulated(exchanged, x, w, state, y, arch=arch)
+    assert (state == 1).all() and (y == 6).all()

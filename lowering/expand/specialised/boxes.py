@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gizml_tile.dtypes import I32, I64
 from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.memory import view_of
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import Bulk
 from gizml_tile.nodes import Node, View
 
+# Beyond the end of every tensor that has boxes, and with room for a block in an I32.
+_FAR = 1 << 30
 
-def corner(x: Expansion, view: View, coordinates: Sequence[Node]) -> list[Value]:
-    """The first element of a block along each of the tensor's axes, I32s."""
+
+def corner(x: Expansion, node: Node) -> list[Value]:
+    """The first element of a read's or put's block along each of the tensor's axes, I32s.
+
+    A block that begins further outside than an I32 can tell begins as far outside as it can.
+    """
+    view = view_of(node)
+    coordinates = node.args[node.op == "put" :]
     first = len(coordinates) - len(view.block)
     found = []
-    for axis, node in enumerate(coordinates):
-        start = x.index(node)
+    for axis, (coordinate, inside) in enumerate(zip(coordinates, _inside(x, node), strict=True)):
+        start = x.index(coordinate)
         if axis >= first and view.mode == "at":
             start = x.build.mul(start, x.build.constant(view.block[axis - first], I64))
+        if not inside:
+            start = x.build.map("min", start, x.build.constant(_FAR, I64))
+            if coordinate not in x.nonnegative:
+                start = x.build.map("max", start, x.build.constant(-_FAR, I64))
         found.append(x.build.convert(start, I32))
     return found
+
+
+def _inside(x: Expansion, node: Node) -> list[bool]:
+    """Along which of the tensor's axes a block surely is inside it."""
+    accesses = [each for each in x.program.body.walk() if each.op in ("read", "put")]
+    facts = x.plan.signature.facts[accesses.index(node)]
+    before = len(node.args[node.op == "put" :]) - len(facts.inside)
+    return [*[facts.leading] * before, *facts.inside]
 
 
 def panel(view: View, rank: int, buffer: int, rows: int, columns: int, span: int) -> Bulk:

@@ -175,7 +175,7 @@ class BulkRing:
         rows, columns = stage.tile.shape
         width = stage.span // stage.tile.dtype.bytes
         first = build.mul(slot, build.constant(stage.tile.elements, I32))
-        *before, last = corner(x, view, node.args)
+        *before, last = corner(x, node)
         bulk = panel(view, len(node.args), buffer, rows, width, stage.span)
         for column in range(0, columns, width):
             to = build.add(first, build.constant(column * rows, I32))

@@ -44,7 +44,7 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
     # Of the groups of stores in flight the newest may still be reading: not the one that used this piece.
     unread = store.buffers - 1 if len(chosen) % store.buffers == 0 else 0
     group = build.map("ushr", build.thread(), build.constant(GROUP_THREADS.bit_length() - 1, I32))
-    *before, row, column = corner(x, view, node.args[1:])
+    *before, row, column = corner(x, node)
     row = build.add(row, build.mul(group, build.constant(rows, I32)))
     own = build.mul(group, build.constant(_ROWS * width, I32))
     first = x.team * store.buffers
