@@ -171,7 +171,7 @@ class Kernel(_Written):
         self._refuse_inside()
         constants = named
         if self._configs is not None:
-            constants = {**named, **self._chosen(grid, args, named, self._measure)}
+            constants = {**named, **self._chosen(grid, args, named, self._measure, stream=stream)}
         results, launched = launch(self._traces, self._request(grid, args, constants), stream)
         if launched is not None and key is not None and self._more_repeats.is_second(key, launched):
             self._repeat(key, launched, args, grid, plain=not named and stream is None)
@@ -203,6 +203,7 @@ class Kernel(_Written):
         measure: bool,
         *,
         launching: bool = True,
+        stream: object = None,
     ) -> Mapping[str, object]:
         """The configuration to launch with."""
         assert self._configs is not None
@@ -210,7 +211,8 @@ class Kernel(_Written):
         candidates = [
             Candidate(label(config), self._request(grid, args, {**named, **config})) for config in agreeing
         ]
-        return agreeing[choose(self._traces, candidates, measure, launching=launching)]
+        chosen = choose(self._traces, candidates, measure, launching=launching, stream=stream)
+        return agreeing[chosen]
 
     def _refuse_inside(self) -> None:
         tracing = active()

@@ -92,13 +92,13 @@ class HostBench:
         return best
 
 
-def bench(device: str, infos: Sequence[TensorInfo]) -> Bench:
-    """A bench on the device that tensors are on."""
+def bench(device: str, infos: Sequence[TensorInfo], stream: object = None) -> Bench:
+    """A bench on the device that tensors are on, on a GPU for launches on ``stream``."""
     if device == "cpu":
         return HostBench()
     from gizml_tile.runtime.cuda.measuring import Bench as CudaBench
 
-    return CudaBench(infos)
+    return CudaBench(infos, stream)
 
 
 class Trial:

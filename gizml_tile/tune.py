@@ -81,11 +81,19 @@ def _with(
     return traced
 
 
-def choose(traces: Traces, candidates: Sequence[Candidate], measure: bool, *, launching: bool = True) -> int:
+def choose(
+    traces: Traces,
+    candidates: Sequence[Candidate],
+    measure: bool,
+    *,
+    launching: bool = True,
+    stream: object = None,
+) -> int:
     """Which candidate to launch: the fastest where that is measured, else the first that can be traced.
 
-    Without ``launching`` nothing is measured on a GPU: what is known already is used. Raises TileError
-    where no candidate can be traced, or where results differ beyond rounding.
+    Without ``launching`` nothing is measured on a GPU: what is known already is used. ``stream`` is where
+    a GPU's launches are put. Raises TileError where no candidate can be traced, or where results differ
+    beyond rounding.
     """
     on_gpu = any(info.device != "cpu" for info in _infos(candidates))
     measure = measure or os.environ.get(TUNE_VARIABLE, "") == "1" or on_gpu
@@ -97,11 +105,13 @@ def choose(traces: Traces, candidates: Sequence[Candidate], measure: bool, *, la
         with lock():
             known = _winners.get(key)
             if known is None:
-                known = _winners[key] = _choose(traces, candidates, measure, key)
+                known = _winners[key] = _choose(traces, candidates, measure, key, stream)
     return known
 
 
-def _choose(traces: Traces, candidates: Sequence[Candidate], measure: bool, key: Hashable) -> int:
+def _choose(
+    traces: Traces, candidates: Sequence[Candidate], measure: bool, key: Hashable, stream: object
+) -> int:
     entry = _entry(candidates, key) if measure and len(candidates) > 1 else None
     stored = _stored(entry, len(candidates))
     if stored is not None:
@@ -118,7 +128,7 @@ def _choose(traces: Traces, candidates: Sequence[Candidate], measure: bool, key:
             break
     best = None
     if len(fitting) > 1:
-        best = _measured(traces, candidates, fitting, skipped)
+        best = _measured(traces, candidates, fitting, skipped, stream)
     elif fitting:
         best = next(iter(fitting))
     if best is None:
@@ -157,6 +167,7 @@ def _measured(
     candidates: Sequence[Candidate],
     fitting: Mapping[int, Prepared],
     skipped: dict[str, TileError],
+    stream: object,
 ) -> int | None:
     """The fastest of the candidates that fit the device; the others are added to ``skipped``."""
     times: dict[int, float] = {}
@@ -167,7 +178,7 @@ def _measured(
         device = check(request.name, prepared.names, prepared.infos, written)
         if is_empty(prepared.infos, written, request.grid):
             return number
-        with trial.bench(device, prepared.infos) as bench:
+        with trial.bench(device, prepared.infos, stream) as bench:
             try:
                 executable = code(traces, request, prepared, layout_on(device, request, prepared))
                 bench.ready(executable)

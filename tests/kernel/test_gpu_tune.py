@@ -146,7 +146,23 @@ def test_no_measuring_in_a_capture(cuda):
         tile.TileError, match="cannot be measured while a graph is captured; launch once before"
     ):
         make([{"BLOCK": 64}, {"BLOCK": 256}])(*arrays())
-    assert not cuda.launches and not cuda.memory
+    cuda.capturing = 7
+    with pytest.raises(tile.TileError, match="while a graph is captured"):
+        make([{"BLOCK": 64}, {"BLOCK": 256}])(*arrays(), stream=7)
+    assert not cuda.launches and not cuda.memory and not cuda.stack
+
+
+def test_measuring_on_the_stream_of_the_launch(cuda):
+    make([{"BLOCK": 64}, {"BLOCK": 256}])(*arrays(), stream=7)
+    assert {launch.stream for launch in cuda.launches} == {7}
+    assert {copy[3] for copy in cuda.called("cuMemcpyDtoDAsync")} == {7}
+
+
+def test_no_memory_to_measure_with(cuda, monkeypatch):
+    monkeypatch.setattr(cuda, "cuMemAlloc", lambda size: (2, None))
+    with pytest.raises(tile.TileError, match="the GPU has no memory left"):
+        make([{"BLOCK": 64}, {"BLOCK": 256}])(*arrays())
+    assert not cuda.stack
 
 
 def test_tune_of_a_body(cuda):

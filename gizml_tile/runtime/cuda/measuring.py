@@ -29,25 +29,28 @@ _FLUSHES = 4
 class Bench:
     """A device and a stream to measure on; memory that it gives out is freed when it is left.
 
-    Raises TileError while the stream is captured into a graph, which would record the trials.
+    ``stream`` is by default the one that the tensors' library uses. Raises TileError while it is captured
+    into a graph, which would record the trials.
     """
 
-    def __init__(self, tensors: Sequence[TensorInfo]) -> None:
+    def __init__(self, tensors: Sequence[TensorInfo], stream: object = None) -> None:
         ordinal = ordinal_of(tensors[0].device, tensors[0].pointer) if tensors else 0
         self._device = device(ordinal)
-        self._stream = streams.order(tensors, ordinal).stream
+        self._stream = streams.order(tensors, ordinal, stream).stream
         self._memory: list[Any] = []
         self._open = ExitStack()
 
     def __enter__(self) -> Bench:
-        self._open.enter_context(current(self._device))
-        if streams.is_capturing(self._stream):
-            self._open.close()
-            raise TileError(
-                "configurations cannot be measured while a graph is captured; launch once before the capture",
-                here(),
-            )
-        self._flushed = self._allocate(max(self._device.cache_bytes, 1))
+        with ExitStack() as entered:
+            entered.enter_context(current(self._device))
+            if streams.is_capturing(self._stream):
+                raise TileError(
+                    "configurations cannot be measured while a graph is captured; launch once before the "
+                    "capture",
+                    here(),
+                )
+            self._flushed = self._allocate(max(self._device.cache_bytes, 1))
+            self._open = entered.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
