@@ -66,7 +66,10 @@ class LaunchShape:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A kernel as PTX for one architecture, such as ``sm_90a``; ``workgroup_memory`` in bytes."""
+    """A kernel as PTX for one architecture, such as ``sm_90a``; ``workgroup_memory`` in bytes.
+
+    An ``overlapping`` kernel may begin before the one before it in its stream has ended: it waits itself.
+    """
 
     text: str
     entry: str
@@ -77,6 +80,7 @@ class Artifact:
     parameters: tuple[Parameter, ...] = ()
     maps: tuple[MapSpec, ...] = ()
     launch: LaunchShape = LaunchShape()
+    overlapping: bool = False
 
 
 def of_emitted(emitted: Any, cluster: int = 1, launch: LaunchShape = LaunchShape()) -> Artifact:
@@ -111,6 +115,7 @@ def of_emitted(emitted: Any, cluster: int = 1, launch: LaunchShape = LaunchShape
         (*arguments, *(Parameter("tensor_map", number) for number in range(len(maps)))),
         maps,
         launch,
+        emitted.overlapping,
     )
 
 
@@ -133,6 +138,7 @@ def describe(artifact: Artifact) -> dict[str, Any]:
             for each in artifact.maps
         ],
         "launch": [artifact.launch.kind, artifact.launch.per_processor],
+        "overlapping": artifact.overlapping,
     }
 
 
@@ -151,4 +157,5 @@ def restore(metadata: dict[str, Any], text: str) -> Artifact:
             for tensor, sides, *rest in metadata["maps"]
         ),
         LaunchShape(*metadata["launch"]),
+        metadata["overlapping"],
     )
