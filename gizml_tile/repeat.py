@@ -41,8 +41,8 @@ class Repeats:
     def is_second(self, key: Hashable, launched: Launched) -> bool:
         """Whether a launch like this one was made once before: one that comes once is not worth a repeat."""
         prepared = launched.prepared
-        shapes = tuple((info.dtype, info.shape, info.strides) for info in prepared.infos)
-        seen = (key, id(prepared.variant), shapes)
+        shapes = tuple((info.device, info.dtype, info.shape, info.strides) for info in prepared.infos)
+        seen = (key, id(launched.executable), shapes)
         if len(self._seen) >= _SEEN:
             self._seen.clear()
         self._seen[seen] = self._seen.get(seen, 0) + 1
@@ -101,9 +101,7 @@ def repeat_of(launched: Launched, args: tuple[Any, ...], spec: GridSpec | None) 
     watches = [request.reading.watch]
     if callable(spec):
         arrays = frozenset(
-            name
-            for name, leaf in zip(request.names, request.leaves, strict=True)
-            if not _is_number(leaf)
+            name for name, leaf in zip(request.names, request.leaves, strict=True) if not _is_number(leaf)
         )
         if not looks_at_sizes_only(spec, arrays):
             return None
@@ -113,9 +111,7 @@ def repeat_of(launched: Launched, args: tuple[Any, ...], spec: GridSpec | None) 
     known = [watch for watch in watches if watch is not None]
     if len(known) < len(watches) or len(tensors) < len(variant.tensors) or None in tensors:
         return None
-    numbers = {
-        name for name, leaf in zip(request.names, request.leaves, strict=True) if _is_number(leaf)
-    }
+    numbers = {name for name, leaf in zip(request.names, request.leaves, strict=True) if _is_number(leaf)}
     on_gpu = not isinstance(launched.layout, Layout)
     made = launched.executable.fast_call if on_gpu else fast_call
     call = made(
@@ -158,9 +154,7 @@ def _rests_on_numbers(launched: Launched) -> bool:
 
 def _places(frame: Sequence[object], count: int) -> dict[int, int]:
     """Which argument each leaf is, of those that are arguments by themselves."""
-    return {
-        item.number: place for place, item in enumerate(frame[:count]) if isinstance(item, Leaf)
-    }
+    return {item.number: place for place, item in enumerate(frame[:count]) if isinstance(item, Leaf)}
 
 
 def _is_number(leaf: object) -> bool:

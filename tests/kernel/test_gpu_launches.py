@@ -153,3 +153,17 @@ def test_repeats_take_other_numbers_where_they_move_no_block(cuda, monkeypatch, 
     for number in (3, 4, 5):
         kernel(x, out, number)
     assert calls and calls[0].free_scalars is free
+
+
+def test_repeats_of_each_device_and_alignment(cuda, monkeypatch):
+    calls = []
+    name = "gizml_tile.runtime.cuda.kernel.CudaKernel.fast_call"
+    monkeypatch.setattr(name, lambda self, call: calls.append(call))
+    memory = np.zeros(1028, np.float32)
+    start = -memory.ctypes.data // 4 % 4
+    for device, shift in ((0, 0), (1, 0), (1, 1)):
+        cuda.owner_of_pointer = device
+        x, out = (OnGpu(memory[start + shift :][:1000]) for _ in range(2))
+        for _ in range(3):
+            double(x, out, BLOCK=128)
+    assert [call.infos[0].device for call in calls] == ["cuda:0", "cuda:1", "cuda:1"]
