@@ -56,7 +56,9 @@ def _expand_node(x: Expansion, node: Node) -> None:
         case "dot":
             _define(x, node, expand_product(x, node))
         case "sum" | "max" | "min":
-            _define(x, node, expand_reduce(x, node))
+            value = expand_reduce(x, node)
+            _define(x, node, value)
+            x.reduced(value)
         case "transpose":
             _expand_transpose(x, node)
         case _:

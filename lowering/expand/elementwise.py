@@ -127,6 +127,8 @@ def _quotient(build: Builder, a: Value, b: Value) -> Value:
 _SHARING = 4
 # Numbers between these limits, and their quotients, leave exact remainders in normal floats.
 _SMALL, _LARGE = 2.0**-60, 2.0**60
+# Up to so many quotients decide together; more of them in slices, for which fewer registers are in use.
+_TOGETHER, _SLICE = 32, 16
 
 
 def _divisors(b: Value, count: int) -> tuple[Value, tuple[int, ...]]:
@@ -143,31 +145,42 @@ def _shared_quotient(build: Builder, a: Value, divisors: Value, which: tuple[int
 
     The first step brings q within one unit of a / b; then the remainder is exact and the second step rounds
     as a division does (Markstein, "Computation of elementary functions on the IBM RISC System/6000", 1990,
-    theorem 8). That holds away from overflow and underflow; a thread with such numbers divides.
+    theorem 8). That holds away from overflow and underflow; a thread with such numbers divides. Each slice
+    decides by itself, so that not all of a tile has to be there at once.
     """
-    b = build.pick(divisors, which)
+    reciprocals = build.map("div", build.constant(1.0, F32), divisors)
+    negative = build.map("neg", divisors)
+    fine_divisors = _fine(build, divisors)
 
-    def steps() -> list[Value]:
-        y = build.pick(build.map("div", build.constant(1.0, F32), divisors), which)
-        minus = build.pick(build.map("neg", divisors), which)
-        q = build.mul(a, y)
-        for _ in range(2):
-            q = build.fma(build.fma(minus, q, a), y, q)
-        return [q]
+    step = a.count if a.count <= _TOGETHER else _SLICE
 
-    fine = None
-    for value in (a, divisors):
-        size = build.map("abs", value)
-        smallest = extreme(build, "min", size)
-        largest = extreme(build, "max", size)
-        fine = build.both(
-            fine,
-            build.map("ge", smallest, build.constant(_SMALL, F32)),
-            build.map("le", largest, build.constant(_LARGE, F32)),
-        )
-    assert fine is not None
-    (result,) = build.branch(fine, steps, lambda: [build.map("div", a, b)], apart=True)
-    return result
+    def quotient(first: int) -> Value:
+        registers = range(first, min(first + step, a.count))
+        which_here = [which[register] for register in registers]
+        part = build.pick(a, registers)
+        fine = build.map("and", fine_divisors, _fine(build, part))
+
+        def steps() -> list[Value]:
+            y, minus = (build.pick(each, which_here) for each in (reciprocals, negative))
+            q = build.mul(part, y)
+            for _ in range(2):
+                q = build.fma(build.fma(minus, q, part), y, q)
+            return [q]
+
+        def division() -> list[Value]:
+            return [build.map("div", part, build.pick(divisors, which_here))]
+
+        (result,) = build.branch(fine, steps, division, apart=True)
+        return result
+
+    return build.join([quotient(first) for first in range(0, a.count, step)])
+
+
+def _fine(build: Builder, value: Value) -> Value:
+    """Whether the sizes of all registers are between the limits."""
+    size = build.map("abs", value)
+    above = build.map("ge", extreme(build, "min", size), build.constant(_SMALL, F32))
+    return build.map("and", above, build.map("le", extreme(build, "max", size), build.constant(_LARGE, F32)))
 
 
 def _select(build: Builder, target: Target, node: Node, args: Sequence[Value]) -> Value:

@@ -46,5 +46,6 @@ def expand_noting(plan: Plan) -> tuple[Kernel, list[Move]]:
         signals=plan.signals,
         resident=plan.resident,
         persistent=plan.specialised is not None and plan.specialised.persistent,
+        may_alias=plan.signature.may_alias,
     )
     return simplify(kernel), x.moves

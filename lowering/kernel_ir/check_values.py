@@ -94,6 +94,14 @@ def _bitcast(i: Instruction, kernel: Kernel) -> None:
     expect(i, i.dtype, a.count)
 
 
+def _again(i: Instruction, kernel: Kernel) -> None:
+    operands(i, 2)
+    value, other = i.args
+    assert other.dtype in (F32, I32) and other.count == 1, f"{i} once {other} is there"
+    assert value.dtype is not None and value.dtype not in (I64, MASK), f"{i} of {value}"
+    expect(i, value.dtype, value.count)
+
+
 # What is asked of a target, by source and type.
 _CONVERSIONS: dict[tuple[DType, DType], str] = {
     (F16, F32): "",
@@ -159,6 +167,7 @@ RULES: dict[str, Rule] = {
     "pick": _pick,
     "join": _join,
     "bitcast": _bitcast,
+    "again": _again,
     "convert": _convert,
     **{op: _elementwise(1, F32, I32, I64) for op in ("neg", "abs")},
     **{op: _elementwise(2, F32, I32, I64) for op in ("add", "sub", "mul", "div", "min", "max")},

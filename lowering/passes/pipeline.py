@@ -9,6 +9,7 @@ from gizml_tile.lowering.passes.cse import eliminate_common
 from gizml_tile.lowering.passes.dce import eliminate_dead
 from gizml_tile.lowering.passes.fold import fold
 from gizml_tile.lowering.passes.hoist import hoist
+from gizml_tile.lowering.passes.interleave import interleave
 
 STEPS: tuple[Callable[[Kernel], Kernel], ...] = (
     fold,  # first: idle structure disappears before anything looks into it
@@ -18,6 +19,7 @@ STEPS: tuple[Callable[[Kernel], Kernel], ...] = (
     hoist,
     eliminate_common,  # what sibling loops computed alike now stands before them
     eliminate_dead,  # what the last step left without a use
+    interleave,  # last: it makes many short instructions of long ones, which every other step would visit
 )
 
 

@@ -98,12 +98,13 @@ def plan(
     bypassed = frozenset(node for node in state.classes if _is_bypassed(state, node))
     homes = _homes(state, bypassed)
     check_registers(program, target, state.warps, homes)
+    resident, again = residents(program, target, state.warps, homes)
     return Plan(
         program,
         target,
         signature,
         state.warps,
-        residents(program, target, state.warps, homes),
+        resident,
         _group(state),
         homes,
         state.accesses,
@@ -114,6 +115,7 @@ def plan(
         state.reasons,
         state.chains,
         state.specialised,
+        again,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from gizml_tile.lowering.planning.again import made_again
 from gizml_tile.lowering.planning.plan import TileLayout
 from gizml_tile.lowering.planning.registers import tile_registers
 from gizml_tile.nodes import REDUCTIONS, Node, Region, TileProgram
@@ -20,19 +21,28 @@ _MANY = 32
 _RESERVED_BYTES = 1024
 
 
-def residents(program: TileProgram, target: Target, warps: int, homes: Mapping[Node, TileLayout]) -> int:
-    """The workgroups that a multiprocessor should hold; 1 leaves the registers to the assembler.
+def residents(
+    program: TileProgram, target: Target, warps: int, homes: Mapping[Node, TileLayout]
+) -> tuple[int, frozenset[Node]]:
+    """The workgroups that a multiprocessor should hold, and the tiles that are made again for that.
 
-    Without products a kernel waits for memory: as many as the registers allow. Products want registers.
+    1 leaves the registers to the assembler. Without products a kernel waits for memory: as many as the
+    registers allow. Products want registers.
     """
     if any(node.op == "dot" for node in program.body.walk()):
-        return 1
+        return 1, frozenset()
     held = _Held(homes).most(program.body, frozenset())[0]
     if held < _MANY:
-        return 1
+        return 1, frozenset()
     facts, threads = target.facts, warps * target.facts.lanes
-    fitting = facts.unit_registers // (threads * (held + _BESIDE))
-    return max(1, min(fitting, facts.unit_threads // threads, facts.unit_workgroups))
+    most = min(facts.unit_threads // threads, facts.unit_workgroups)
+    fitting = min(facts.unit_registers // (threads * (held + _BESIDE)), most)
+    if fitting > 1:
+        return fitting, frozenset()
+    again = made_again(program, homes)
+    kept = _Held(homes, again).most(program.body, frozenset())[0]
+    more = min(facts.unit_registers // (threads * (kept + _BESIDE)), most)
+    return (more, again) if more > 1 else (1, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,7 @@ class _Held:
     """
 
     homes: Mapping[Node, TileLayout]
+    again: frozenset[Node] = frozenset()
 
     def most(self, region: Region, after: frozenset[Node]) -> tuple[int, frozenset[Node]]:
         """The most registers in a region after which some nodes are used, and what is used of before it."""
@@ -64,7 +75,26 @@ class _Held:
         return most, frozenset(live)
 
     def registers(self, nodes: Iterable[Node]) -> int:
-        return sum(tile_registers(node, self.homes[node]) for node in nodes if node in self.homes)
+        return sum(self._registers(node) for node in self._kept(nodes) if node in self.homes)
+
+    def _kept(self, nodes: Iterable[Node]) -> set[Node]:
+        """The nodes, with what is kept to make some of them again in their place."""
+        kept: set[Node] = set()
+        pending = list(nodes)
+        while pending:
+            node = pending.pop()
+            if node in self.again and node.op != "read":
+                pending += node.args
+            else:
+                kept.add(node)
+        return kept
+
+    def _registers(self, node: Node) -> int:
+        registers = tile_registers(node, self.homes[node])
+        if node not in self.again:
+            return registers
+        assert node.dtype is not None
+        return -(-registers * node.dtype.bytes // 4)  # it stays packed
 
 
 def _used(region: Region) -> set[Node]:

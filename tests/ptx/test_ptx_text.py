@@ -187,6 +187,18 @@ def test_immediates_of_eight_bit_floats():
     assert bits(1e9, FP8) == 0x7E and bits(float("-inf"), FP8) == 0xFE
 
 
+def test_what_is_made_again_is_hidden_from_the_assembler():
+    def write(build):
+        value = build.input(BF16, 4, 4)
+        for _ in range(2):
+            build.output(build.again(value, build.thread()), 4)
+
+    operations = [line.partition(" ")[0] for line in body_of(write)]
+    hiding = [each for each in operations if each.partition(".")[0] in ("and", "neg", "xor")]
+    # The zero once, then a word of two elements after the other.
+    assert hiding == ["and.b32", "neg.s32", *["xor.b32"] * 4]
+
+
 def test_renaming_costs_nothing():
     def packed(build):
         value = build.input(BF16, 8, 8)

@@ -101,6 +101,25 @@ def _bitcast(writer: Writer, instruction: Instruction) -> Words:
     return writer.all_named(writer.words(instruction.args[0]))
 
 
+def _again(writer: Writer, instruction: Instruction) -> Words:
+    """Every word XOR a zero of which the assembler does not know: minus the lowest bit of n (n + 1)."""
+    value, other = instruction.args
+    (word,) = writer.all_named(writer.words(other))
+    key = ("zero", word)
+    zero = writer.cached(key)
+    if zero is None:
+        zero = writer.keep(key, writer.register("r"))
+        writer.lines += (
+            f"mad.lo.s32 {zero}, {word}, {word}, {word};",
+            f"and.b32 {zero}, {zero}, 1;",
+            f"neg.s32 {zero}, {zero};",
+        )
+    words = writer.all_named(writer.words(value))
+    made = writer.registers("r", len(words))
+    writer.lines += [f"xor.b32 {new}, {old}, {zero};" for new, old in zip(made, words, strict=True)]
+    return made
+
+
 def _select(writer: Writer, instruction: Instruction) -> Words:
     mask, yes, no = instruction.args
     dtype, count = instruction.dtype, instruction.count
@@ -143,5 +162,6 @@ RULES: dict[str, Rule] = {
     "pick": _pick,
     "join": _join,
     "bitcast": _bitcast,
+    "again": _again,
     "select": _select,
 }
