@@ -39,7 +39,7 @@ def test_a_whole_text():
         ".version 8.0",
         ".target sm_80",
         ".address_size 64",
-        '.file 1 "a \\"b\\".py"',
+        '.file 1 "a ?b?.py"',
         ".visible .entry scale(",
         "\t.param .b64 scale_0,",
         "\t.param .b64 scale_1,",

@@ -101,4 +101,5 @@ def _identifier(name: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    return name.replace("\\", "\\\\").replace('"', '\\"')
+    """A file's name as PTX takes it: letters of ASCII, and no way to write a quotation mark."""
+    return re.sub(r'[^ -~]|"', "?", name)
