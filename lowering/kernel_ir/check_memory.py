@@ -51,7 +51,6 @@ def _access(i: Instruction, offsets: Instruction, mask: tuple[Instruction, ...],
     access = i.attr
     assert isinstance(access, Access), f"{i}: {access!r}"
     assert access.space in (GLOBAL, WORKGROUP), f"{i}: space {access.space!r}"
-    assert access.cache in ("", "stream"), f"{i}: cache {access.cache!r}"
     _places(i, access.places, offsets)
     if access.space == WORKGROUP:
         _inside(i, access.places, offsets, kernel, access.memory, access.width)

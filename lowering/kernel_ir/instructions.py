@@ -70,8 +70,8 @@ Transactions (Hopper): barriers in workgroup memory that count arrivals and byte
                                                 to bulk copies and asynchronous matrix operations
     group_fence, group_commit, group_wait       order asynchronous matrix operations (four warps together)
     group_mma       a, b, c                     attr: `GroupMatrix`; a, b: offset in a buffer or registers
-    kernel_wait                                 until the kernel before in the stream has ended, where this one
-                                                began before that; the next one may begin
+    kernel_wait                                 until the kernel before in the stream has ended, where this
+                                                one began before that; the next one may begin
     registers       attr: (how many each thread of this role may hold, whether that is an increase)
 
 Structure (each has blocks)
@@ -135,7 +135,6 @@ class Access:
     ``memory`` is the number of the tensor (global) or buffer (workgroup). Access ``n`` moves ``width``
     neighbouring elements from offset register ``places[n][0]`` plus the constant ``places[n][1]``; the
     value's registers are the accesses', in order. A mask has one register for all or one for each access.
-    ``cache`` is a hint: ``""``, or ``"stream"`` for what is used once.
     """
 
     space: str
@@ -143,7 +142,6 @@ class Access:
     width: int
     places: tuple[tuple[int, int], ...]
     pad: float | int | bool = 0
-    cache: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +191,7 @@ class Atom:
     """One instruction of a matrix unit: ``c[m, n] + a[m, k] @ b[k, n]``.
 
     ``a``, ``b`` and ``c`` say which element each register of each lane holds (inputs ``register`` and
-    ``lane``). ``needs`` names the ability that a target must have; ``per_cycle`` is how many
-    multiply-adds a multiprocessor's units do in a cycle, relative to others of the same target.
+    ``lane``). ``needs`` names the ability that a target must have.
     """
 
     name: str
@@ -389,8 +386,8 @@ ELEMENTWISE = UNARY | BINARY | COMPARISONS | frozenset("fma select convert bitca
 APPROXIMATE = frozenset("exp2 log2 reciprocal rsqrt tanh".split())
 EFFECTS = frozenset(
     "store matrix_store copy copy_commit copy_wait barrier warp_barrier signal_init signal_expect "
-    "signal_arrive signal_wait bulk_load bulk_store bulk_commit bulk_wait fence_async kernel_wait group_fence "
-    "group_commit group_wait registers when roles".split()
+    "signal_arrive signal_wait bulk_load bulk_store bulk_commit bulk_wait fence_async kernel_wait "
+    "group_fence group_commit group_wait registers when roles".split()
 )
 # Their value depends on memory, or on other threads, at the place where they stand.
 ORDERED = EFFECTS | frozenset("load matrix_load shuffle mma group_mma".split())

@@ -194,7 +194,6 @@ def _memory(attr: Access | MatrixAccess | Copy | Bulk, kernel: Kernel) -> str:
             memory = kernel.buffers if attr.space == WORKGROUP else kernel.tensors
             words = [memory[attr.memory].name, f"width {attr.width}", f"at {_places(attr.places)}"]
             words += [f"pad {attr.pad!r}"] if repr(attr.pad) not in ("0", "0.0", "False") else []
-            words += [attr.cache] if attr.cache else []
             return " ".join(words)
         case MatrixAccess():
             across = " transposed" if attr.transposed else ""
@@ -207,7 +206,8 @@ def _memory(attr: Access | MatrixAccess | Copy | Bulk, kernel: Kernel) -> str:
         case Bulk():
             box = "x".join(map(str, attr.box))
             tensor, buffer = kernel.tensors[attr.tensor].name, kernel.buffers[attr.buffer].name
-            return f"box {box} of {tensor} in {buffer} swizzle {attr.swizzle}"
+            turned = " turned" if attr.turned else ""
+            return f"box {box}{turned} of {tensor} in {buffer} swizzle {attr.swizzle}"
 
 
 def _places(places: Places) -> str:

@@ -54,14 +54,14 @@ def test_head():
 
 def test_values():
     def write(b):
-        x = b.load(Access(GLOBAL, 0, 8, ((0, 0), (0, 512)), 1.5, "stream"), b.thread(), F16)
+        x = b.load(Access(GLOBAL, 0, 8, ((0, 0), (0, 512)), 1.5), b.thread(), F16)
         y = b.pick(b.convert(x, F32), (0, 1, 2, 3, 7, 7, 7, 5))
         b.store(Access(WORKGROUP, 1, 4, ((0, 0), (0, 32))), y, b.constant((0, 8, 16), I32))
 
     assert lines(write) == [
         "%0  thread i32",
         "%1  constant i32 x 3: 0 8 16",
-        "%2  load f16 x 16: %0 [a width 8 at r0 r0+512 pad 1.5 stream]",
+        "%2  load f16 x 16: %0 [a width 8 at r0 r0+512 pad 1.5]",
         "%3  convert f32 x 16: %2",
         "%4  pick f32 x 8: %3 [0..3 7*3 5]",
         "    store: %4 %1 [sums width 4 at r0 r0+32]",
