@@ -115,13 +115,19 @@ def _alignment(info: TensorInfo, kinds: Sequence[str]) -> int:
 
 def _has_boxes(info: TensorInfo) -> bool:
     """Whether the copy engine can move boxes of a tensor (CUDA driver API, tensor maps)."""
-    steps = [stride * info.dtype.bytes for stride in info.strides]
     return (
         1 <= len(info.shape) <= _BOX_RANK
         and all(0 < size <= _BOX_SIZE for size in info.shape)
         and not info.pointer % _ALIGNMENT
-        and (info.strides[-1] == 1 or info.shape[-1] == 1)
-        and all(0 <= step < 1 << 40 and not step % _ALIGNMENT for step in steps[:-1])
+        and any(_is_contiguous_along(info, axis) for axis in range(len(info.shape))[-2:])
+    )
+
+
+def _is_contiguous_along(info: TensorInfo, contiguous: int) -> bool:
+    """Whether neighbours along an axis are neighbours in memory, and all other steps fit the copy engine."""
+    steps = [stride * info.dtype.bytes for stride in info.strides]
+    return (info.strides[contiguous] == 1 or info.shape[contiguous] == 1) and all(
+        0 <= step < 1 << 40 and not step % _ALIGNMENT for axis, step in enumerate(steps) if axis != contiguous
     )
 
 

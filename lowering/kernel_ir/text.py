@@ -206,7 +206,8 @@ def _memory(attr: Access | MatrixAccess | Copy | Bulk, kernel: Kernel) -> str:
         case Bulk():
             box = "x".join(map(str, attr.box))
             tensor, buffer = kernel.tensors[attr.tensor].name, kernel.buffers[attr.buffer].name
-            return f"box {box} of {tensor} in {buffer} swizzle {attr.swizzle}"
+            turned = " turned" if attr.turned else ""
+            return f"box {box}{turned} of {tensor} in {buffer} swizzle {attr.swizzle}"
 
 
 def _places(places: Places) -> str:

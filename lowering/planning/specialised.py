@@ -94,7 +94,9 @@ def plan_roles(state: Planning) -> None:
         brought = tuple(loop for loop in loops if loop is not None)
         # Measured on an H200: two groups with many accumulators cover each other's waiting.
         covered = groups > 1 and _accumulators(state, products, loops, groups) >= _MANY_ACCUMULATORS
-        flowing = frozenset(loop for loop in brought if not covered and _only_accumulates(state, loop))
+        # A single slot must be free before the next turn's blocks can come.
+        flows = not covered and state.program.stages != 1
+        flowing = frozenset(loop for loop in brought if flows and _only_accumulates(state, loop))
         state.specialised = Specialised(teams, groups, brought, traded, flowing=flowing)
         _chain(state, products)
 
@@ -270,9 +272,10 @@ def _of_block(state: Planning, node: Node, loop: Node) -> Iterator[str]:
         yield f"where blocks of {name} lie depends on what tensors hold or on earlier turns"
     if len(view.block) != 2 or max(view.block) > _LARGEST_BOX:
         yield f"a block of {name} is no box of at most {_LARGEST_BOX} x {_LARGEST_BOX}"
-    if not _has_boxes(state, view.tensor) or fast_axis(state.signature, node) != 1:
+    axis = fast_axis(state.signature, node)
+    if not _has_boxes(state, view.tensor) or axis is None:
         yield f"the copy engine cannot move boxes of {name}: an address or step is no multiple of 16 bytes"
-    if not _starts_at_chunks(state, node):
+    elif not _starts_at_chunks(state, node, axis):
         yield f"windows of {name} may start at no multiple of 16 bytes"
     if view.pad not in (0, False):
         yield f"outside {name} the copy engine gives zeros, and pad is {view.pad!r}"
@@ -280,12 +283,12 @@ def _of_block(state: Planning, node: Node, loop: Node) -> Iterator[str]:
         yield f"{name} is written, too"
 
 
-def _starts_at_chunks(state: Planning, node: Node) -> bool:
-    """Whether blocks start at multiples of 16 bytes of their rows: the copy engine fails at others."""
+def _starts_at_chunks(state: Planning, node: Node, axis: int) -> bool:
+    """Whether blocks start at multiples of 16 bytes along an axis: the copy engine fails at others."""
     view = node.attr
     assert isinstance(view, View)
     size = state.program.tensors[view.tensor].dtype.bytes
-    along = view.block[-1] if view.mode == "at" else state.facts[node].grain[-1]
+    along = (view.block if view.mode == "at" else state.facts[node].grain)[axis - 2]
     return along * size % _CHUNK_BYTES == 0
 
 
@@ -427,7 +430,7 @@ def _why_no_store(state: Planning, node: Node) -> str | None:
         return "the block is no box"
     if not _has_boxes(state, view.tensor) or fast_axis(state.signature, node) != 1:
         return f"an address or step of {tensor.name} is no multiple of 16 bytes"
-    if not _starts_at_chunks(state, node):
+    if not _starts_at_chunks(state, node, 1):
         return f"windows of {tensor.name} may start at no multiple of 16 bytes"
     if not nonnegative(state.program).issuperset(node.args[1:]):
         return "a coordinate may be negative, where the copy engine fails instead of storing less"
@@ -507,9 +510,12 @@ def _is_in_warps(state: Planning, node: Node) -> bool:
 def _stage(state: Planning, node: Node, loop: Node | None, slots: int) -> Stage:
     dtype = node.dtype
     assert dtype is not None
-    span = span_of(dtype, node.shape[1])
-    tile = panel_tile(dtype, (node.shape[0], node.shape[1]))
-    name = f"boxes of {node.shape[0]} rows by the copy engine"
+    axis = fast_axis(state.signature, node)
+    assert axis is not None
+    span = span_of(dtype, node.shape[axis])
+    tile = panel_tile(dtype, (node.shape[0], node.shape[1]), axis)
+    what = "rows" if axis == 1 else "columns"
+    name = f"boxes of {node.shape[1 - axis]} {what} by the copy engine"
     told = "once" if loop is None else f"{slots} turns ahead"
     state.chose(node, COPY, Choice((Candidate(name, True, told),), name))
-    return Stage(tile, loop, slots, UNIFORM, 1, 1, True, (False, False), False, span)
+    return Stage(tile, loop, slots, UNIFORM, axis, 1, True, (False, False), False, span)

@@ -69,7 +69,11 @@ class Box:
         boxes = len(self.who)
         inside = np.ones((boxes, 1), np.bool_)
         element = np.full((boxes, 1), memory.offset, np.int64)
-        for axis, value in enumerate(corner):
+        axes = list(range(len(corner)))
+        if bulk.turned:
+            axes[-2:] = axes[-1], axes[-2]
+        for axis in axes:
+            value = corner[axis]
             start = threads.wide(value)[0, self.who].astype(np.int64)
             if axis == len(corner) - 1:
                 odd = start * self.buffer.dtype.bytes % CHUNK != 0

@@ -202,3 +202,16 @@ def test_only_where_there_are_such_operations(arch):
     a, b, y = numbers(64, 64, kind="bf16"), numbers(64, 64, kind="bf16"), room(64, 64)
     text = matmul.source(a, b, y, kind="cuda", arch=arch)
     assert ("wgmma" in text) == (arch == "sm_90a")
+
+
+@pytest.mark.parametrize("order_a", ["C", "F"])
+@pytest.mark.parametrize("order_b", ["C", "F"])
+@pytest.mark.parametrize("turn_b", [False, True])
+def test_orders_of_tensors(order_a, order_b, turn_b):
+    m, n, k = 136, 264, 136
+    a, b = numbers(m, k, kind="f16", order=order_a), numbers(k, n, kind="f16", order=order_b)
+    want, y = wide(a) @ wide(b), room(m, n)
+    b = b.T if turn_b else b
+    assert is_specialised(matmul, a, b, y, TURN_B=turn_b)
+    simulated(matmul, a, b, y, TURN_B=turn_b)
+    assert_product(y, want, 18)

@@ -97,14 +97,7 @@ def of_emitted(emitted: Any, cluster: int = 1, launch: LaunchShape = LaunchShape
         )
         for each in emitted.arguments
     ]
-    maps = tuple(
-        MapSpec(
-            each.tensor,
-            tuple(MapDimension(axis, box) for axis, box in reversed(list(enumerate(each.box)))),
-            each.swizzle,
-        )
-        for each in emitted.maps
-    )
+    maps = tuple(MapSpec(each.tensor, _dimensions(each), each.swizzle) for each in emitted.maps)
     return Artifact(
         emitted.text,
         emitted.entry,
@@ -117,6 +110,14 @@ def of_emitted(emitted: Any, cluster: int = 1, launch: LaunchShape = LaunchShape
         launch,
         emitted.overlapping,
     )
+
+
+def _dimensions(emitted: Any) -> tuple[MapDimension, ...]:
+    """The dimensions of one of the emitter's maps, the contiguous one first."""
+    sides = [MapDimension(axis, box) for axis, box in enumerate(emitted.box)][::-1]
+    if emitted.turned:
+        sides[:2] = sides[1], sides[0]
+    return tuple(sides)
 
 
 def describe(artifact: Artifact) -> dict[str, Any]:

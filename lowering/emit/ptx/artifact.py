@@ -21,12 +21,14 @@ class TensorMap:
     """A descriptor of 128 bytes, 64-byte aligned, that the copy engine reads boxes of a tensor by.
 
     ``box`` has the elements along each axis of tensor number ``tensor``, as in `Bulk`: a driver wants
-    the axes the other way round. ``swizzle`` is in bytes: 0, 32, 64 or 128.
+    the axes the other way round, from the contiguous one on, which is the last but one if ``turned``.
+    ``swizzle`` is in bytes: 0, 32, 64 or 128.
     """
 
     tensor: int
     box: tuple[int, ...]
     swizzle: int
+    turned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

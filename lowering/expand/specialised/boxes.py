@@ -42,6 +42,10 @@ def _inside(x: Expansion, node: Node) -> list[bool]:
     return [*[facts.leading] * before, *facts.inside]
 
 
-def panel(view: View, rank: int, buffer: int, rows: int, columns: int, span: int) -> Bulk:
-    """A panel of a block: one element along the tensor's axes before the block's."""
-    return Bulk(view.tensor, buffer, (*[1] * (rank - 2), rows, columns), span)
+def panel(view: View, rank: int, buffer: int, lines: int, width: int, span: int, axis: int = 1) -> Bulk:
+    """A panel of a block: lines of a ``width`` along an axis of the tile.
+
+    It has one element along the tensor's axes before the block's.
+    """
+    sides = (lines, width) if axis == 1 else (width, lines)
+    return Bulk(view.tensor, buffer, (*[1] * (rank - 2), *sides), span, turned=axis == 0)

@@ -76,11 +76,11 @@ class Side:
 def side(x: Expansion, arg: Node, k_axis: int) -> Side:
     found = operand(arg)
     shared: Shared = x.shared(found.node)
-    # Rows of the block in memory run along its second axis.
-    by_k = (k_axis == 1) != found.transposed
-    lines, fast = found.node.shape
+    fast = x.plan.stages[found.node].axis
+    by_k = (k_axis == fast) != found.transposed
+    lines, extent = found.node.shape[1 - fast], found.node.shape[fast]
     dtype = shared.tile.dtype
-    span = span_of(dtype, fast)
+    span = span_of(dtype, extent)
     stride = _ROWS_TOGETHER * span
     assert shared.base is not None
     if by_k:

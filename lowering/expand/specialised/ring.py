@@ -172,15 +172,16 @@ class BulkRing:
     def _bring_block(self, node: Node, buffer: int, slot: Value, full: Value) -> None:
         x, build, view, stage = self.x, self.x.build, node.attr, self.x.plan.stages[node]
         assert isinstance(view, View)
-        rows, columns = stage.tile.shape
+        lines, extent = stage.tile.shape[1 - stage.axis], stage.tile.shape[stage.axis]
         width = stage.span // stage.tile.dtype.bytes
         first = build.mul(slot, build.constant(stage.tile.elements, I32))
-        *before, last = corner(x, node)
-        bulk = panel(view, len(node.args), buffer, rows, width, stage.span)
-        for column in range(0, columns, width):
-            to = build.add(first, build.constant(column * rows, I32))
-            where = [*before, build.add(last, build.constant(column, I32))]
-            build.bulk_load(bulk, to, where, full)
+        where = corner(x, node)
+        along = len(where) - 2 + stage.axis
+        bulk = panel(view, len(node.args), buffer, lines, width, stage.span, stage.axis)
+        for start in range(0, extent, width):
+            to = build.add(first, build.constant(start * lines, I32))
+            there = build.add(where[along], build.constant(start, I32))
+            build.bulk_load(bulk, to, [*where[:along], there, *where[along + 1 :]], full)
 
     def _split(self, state: Value) -> tuple[Value, Value]:
         build, one = self.x.build, self.x.build.constant(1, I32)
