@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from gizml_tile.dtypes import I32
 from gizml_tile.layout import Linear
@@ -42,7 +43,9 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
     width = store.tile.shape[1]
     buffer = x.pieces[store.tile.dtype]
     # Of the groups of stores in flight the newest may still be reading: not the one that used this piece.
+    # Another put has used the pieces in an order of its own, so after one nothing may.
     unread = store.buffers - 1 if len(chosen) % store.buffers == 0 else 0
+    alone = len(x.plan.specialised.stores) == 1
     group = build.map("ushr", build.thread(), build.constant(GROUP_THREADS.bit_length() - 1, I32))
     *before, row, column = corner(x, node)
     row = build.add(row, build.mul(group, build.constant(rows, I32)))
@@ -51,14 +54,14 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
     bulk = panel(view, len(node.args) - 1, buffer, _ROWS, width, store.span)
     part = _first_panel(store.layout, width)
 
-    def wait() -> None:
+    def wait(unread: int) -> None:
         build.emit("bulk_wait", attr=BulkWait(unread, True))
 
     values = _rounded(x, node, store, [registers for _, _, registers in chosen])
     for number, (down, across, _) in enumerate(chosen):
         rounded = next(values)
         piece = build.constant((first + number % store.buffers) * store.tile.elements, I32)
-        build.when(leads(x), wait)
+        build.when(leads(x), partial(wait, unread if number or alone else 0))
         build.barrier(_BARRIER, GROUP_THREADS, each=True)
         _to_memory(x, store, buffer, piece, rounded, part)
         build.emit("fence_async")
