@@ -232,11 +232,10 @@ class Bulk:
     """A copy of a box between a tensor and a buffer by the copy engine.
 
     ``box`` has the elements along each of the tensor's axes, the last contiguous, or the one before it if
-    ``turned``. Coordinates are the
-    box's first element, an I32 for each axis of the tensor; what lies outside the tensor reads as zeros
-    and is not written. That of the contiguous axis is a multiple of 16 bytes, and those of a store are not negative:
-    an H200 stops at others with an illegal instruction. ``swizzle`` is the span in bytes of the XOR
-    pattern of 16-byte chunks: 0, 32, 64, 128.
+    ``turned``. Coordinates are the box's first element, an I32 for each axis of the tensor; what lies
+    outside the tensor reads as zeros and is not written. That of the contiguous axis is a multiple of 16
+    bytes, and those of a store are not negative: an H200 stops at others with an illegal instruction.
+    ``swizzle`` is the span in bytes of the XOR pattern of 16-byte chunks: 0, 32, 64, 128.
     """
 
     tensor: int

@@ -249,7 +249,7 @@ class Plan:
     the hardware's own order.
     ``layouts`` has every tile node that has a home in registers; the others are made where they are used.
     ``chains`` has the tiles that elementwise operations read and make in workgroup memory.
-    ``again`` are tiles that are made again after every reduction, from blocks that are kept as they were read.
+    ``again`` are tiles that are made again after every reduction, from blocks kept as they were read.
     ``bypassed`` are transposes and exact conversions that products look behind. ``warps`` are those that
     compute; with ``specialised`` there are others beside.
     """
