@@ -54,6 +54,8 @@ def _launch(plan: Plan, kernel: Kernel) -> Iterator[str]:
             f"{plan.resident} programs should share a multiprocessor, to hide each other's waiting: "
             f"at most {min(most, facts.registers)} registers a thread"
         )
+    if plan.again:
+        yield "for that, blocks stay as they were read, and what is cheap to make of them is made again"
     fitting = facts.unit_memory // (kernel.workgroup_memory + _RESERVED_BYTES)
     if fitting < min(facts.unit_threads // plan.threads, facts.unit_workgroups):
         yield f"a multiprocessor has memory for {_count(fitting, 'program')} at a time"

@@ -87,8 +87,8 @@ class _Interleaving:
             return 0
         piece = max(_PIECE_BYTES // min(bytes), 1)
         long = {each.op for each in moves if _moved(each) > piece}
-        branches = any(each.op == "branch" for each in run)
-        return piece if again or ("store" in long and ("load" in long or branches)) else 0
+        branches = sum(each.op == "branch" for each in run)
+        return piece if again or ("store" in long and ("load" in long or branches > 1)) else 0
 
     def _apart(self, moves: Iterable[Instruction]) -> bool:
         """Whether no store is of memory that another access of the run goes to."""
@@ -232,9 +232,6 @@ class _Run:
             self._out.append(found)
         return found
 
-    def _store(self, store: Instruction, number: int) -> None:
-        self._out.append(self._make(store, number))
-
     def _make(self, value: Instruction, number: int) -> Instruction:
         if value.op == "result":
             self._made(value.args[0], 0)
@@ -311,10 +308,11 @@ class _Run:
 
 def _captured(branch: Instruction) -> list[Instruction]:
     """The values from before a branch that its blocks use."""
-    inside = {each for block in branch.blocks for each in block.instructions}
+    inside = [each for block in branch.blocks for each in block.instructions]
     used = [value for each in inside for value in each.args]
     used += [value for block in branch.blocks for value in block.results]
-    return [value for value in dict.fromkeys(used) if value not in inside]
+    made = frozenset(inside)
+    return [value for value in dict.fromkeys(used) if value not in made]
 
 
 def _part(join: Instruction, register: int) -> _Place:

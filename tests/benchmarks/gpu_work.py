@@ -116,7 +116,7 @@ def gelu_rows(quick: bool) -> Iterator[Case]:
     )
     if not quick:
         made |= others(compiled=lambda: peers.compiled(plain, x, w, b))
-    sizes = [{"BM": 1, "BN": 2048}, {"BM": 2, "BN": 1024}, {"BM": 4, "BN": 1024}]
+    sizes = [{"BM": bm, "BN": bn} for bm, bn in ((1, 2048), (4, 1024), (4, 2048), (8, 1024))]
     mine = exact_and_approximate(ours.gelu, x, w, b, y, sizes=sizes, truth=truth)
     yield Case("gelu(x*w+b) bf16 16384 x 8192", 4.0 * x.numel(), "TB/s", mine, made)
 

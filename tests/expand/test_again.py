@@ -73,6 +73,12 @@ def test_it_stores_the_same(body, columns, named, made_again, monkeypatch):
     assert ".minnctapersm 1" in kernel.source(*tensors, kind="cuda", arch="sm_90a", **named)
 
 
+def test_the_explanation_says_so():
+    kernel = tile.kernel(grid=2)(layernorm)
+    text = kernel.explain(*given(COLUMNS, ml_dtypes.bfloat16), kind="cuda", arch="sm_90a")
+    assert "what is cheap to make of them is made again" in text
+
+
 def test_what_lies_wide_in_memory_is_kept():
     kernel = tile.kernel(grid=2)(layernorm)
     assert ".minnctapersm 1" in kernel.source(*given(COLUMNS, np.float32), kind="cuda", arch="sm_90a")
