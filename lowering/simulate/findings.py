@@ -26,6 +26,16 @@ class Finding:
     count: int
 
     @property
+    def file(self) -> str:
+        """The person's file; empty where the kernel was not made from one."""
+        return self.place.filename if self.place else ""
+
+    @property
+    def line(self) -> int:
+        """The person's line, from 1; 0 where there is none."""
+        return self.place.line if self.place else 0
+
+    @property
     def is_cost(self) -> bool:
         """Whether it makes a kernel slower, but not wrong."""
         return self.kind in COSTS

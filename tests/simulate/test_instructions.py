@@ -411,6 +411,7 @@ def test_findings_read_well():
     text = "kernel.py:3:1: out of bounds: store: thread 8 of workgroup 0 accesses element 8 of t0, "
     assert str(found) == text + "which has shape [8] and strides [1]"
     assert found.of("race") == () and len(found) == 1 and found.wrong == found.found
+    assert (found.found[0].file, found.found[0].line) == ("kernel.py", 3)
 
 
 def test_masks_and_integers_of_64_bits():
