@@ -271,7 +271,8 @@ def attention_f32(quick: bool) -> Iterator[Case]:
         out = empty(*q.shape)
 
         def ours(q=q, k=k, v=v, out=out, depth=depth, causal=causal) -> None:
-            attention(q, k, v, out, D=depth, CAUSAL=causal, RAGGED=False, BN=128 if causal else 256)
+            width = 128 if causal else 256
+            attention(q, k, v, out, D=depth, CAUSAL=causal, RAGGED=False, BM=128, BN=width)
 
         def error(q=q, k=k, v=v, out=out, ours=ours, causal=causal) -> tuple[float, float]:
             ours()
