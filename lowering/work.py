@@ -84,7 +84,7 @@ class _Counting:
 def work_of(plan: Plan, kernel: Kernel) -> Iterator[tuple[str, Work]]:
     """The work outside of loops, and of one turn of each loop, with a title for each.
 
-    What roles do in loops of the same place counts together.
+    What roles do in loops of the same place counts together, of teams with a program each one of them.
     """
     title = "outside of loops" if _has_loop(kernel.body) else "all of it"
     yield from _parts(_Counting(plan, kernel, plan.warps), kernel.body, title)
@@ -98,6 +98,7 @@ def _parts(counting: _Counting, block: Block, title: str) -> Iterator[tuple[str,
     work = Work()
     inner: list[Instruction] = []
     _count(counting, block, work, inner)
+    plan = counting.plan
     together: dict[str, Work] = {title: work}
     loops: list[tuple[str, Work]] = []
     for instruction in inner:
@@ -107,7 +108,7 @@ def _parts(counting: _Counting, block: Block, title: str) -> Iterator[tuple[str,
         assert isinstance(instruction.attr, tuple)
         for role, body in zip(instruction.attr, instruction.blocks, strict=True):
             assert isinstance(role, Role)
-            for name, part in _parts(replace(counting, warps=role.warps), body, title):
+            for name, part in _parts(replace(counting, warps=min(role.warps, plan.warps)), body, title):
                 together.setdefault(name, Work()).add(part)
     yield from ((name, part) for name, part in [*together.items(), *loops] if part.instructions)
 
