@@ -99,6 +99,7 @@ def _parts(counting: _Counting, block: Block, title: str) -> Iterator[tuple[str,
     inner: list[Instruction] = []
     _count(counting, block, work, inner)
     plan = counting.plan
+    teams = plan.specialised.teams if plan.specialised else 1
     together: dict[str, Work] = {title: work}
     loops: list[tuple[str, Work]] = []
     for instruction in inner:
@@ -108,7 +109,9 @@ def _parts(counting: _Counting, block: Block, title: str) -> Iterator[tuple[str,
         assert isinstance(instruction.attr, tuple)
         for role, body in zip(instruction.attr, instruction.blocks, strict=True):
             assert isinstance(role, Role)
-            for name, part in _parts(replace(counting, warps=min(role.warps, plan.warps)), body, title):
+            if 0 < role.first_warp < teams * plan.warps:
+                continue
+            for name, part in _parts(replace(counting, warps=role.warps), body, title):
                 together.setdefault(name, Work()).add(part)
     yield from ((name, part) for name, part in [*together.items(), *loops] if part.instructions)
 
