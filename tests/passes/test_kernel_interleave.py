@@ -195,3 +195,21 @@ class Vectors:
 @pytest.mark.parametrize("seed", range(80))
 def test_random_vectors(seed):
     interleaved(lambda build: Vectors(build, seed).write())
+
+
+def test_the_same_text_each_time():
+    def write(b):
+        inputs = [long_load(b, 16, first=4 * number) for number in range(5)]
+        mask = b.map("lt", b.thread(), b.constant(4, I32))
+
+        def total(order):
+            value = b.constant(0, I32)
+            for number in order:
+                value = b.add(value, b.mul(inputs[number], inputs[number - 1]))
+            return [b.spread(value, 16)]
+
+        (result,) = b.branch(mask, lambda: total(range(5)), lambda: total(range(4, -1, -1)), apart=True)
+        long_store(b, result)
+
+    kept = [interleaved(write) for _ in range(8)]
+    assert len({text(each) for each in kept}) == 1
