@@ -41,6 +41,8 @@ def _launch(plan: Plan, kernel: Kernel) -> Iterator[str]:
     facts = plan.target.facts
     chosen = "as asked" if plan.program.warps else "chosen by the largest tile"
     yield f"{_count(plan.warps, 'warp')} of {facts.lanes} threads run a program ({chosen})"
+    if plan.specialised is not None:
+        yield from _roles(plan)
     if plan.group:
         yield (
             f"programs run in groups: {plan.group} along axis 1 for each along axis 0, so that programs "
@@ -59,6 +61,25 @@ def _launch(plan: Plan, kernel: Kernel) -> Iterator[str]:
     fitting = facts.unit_memory // (kernel.workgroup_memory + _RESERVED_BYTES)
     if fitting < min(facts.unit_threads // plan.threads, facts.unit_workgroups):
         yield f"a multiprocessor has memory for {_count(fitting, 'program')} at a time"
+
+
+def _roles(plan: Plan) -> Iterator[str]:
+    found = plan.specialised
+    assert found is not None
+    yield (
+        f"{_count(found.teams, 'team')} of {found.groups} x 4 warps multiply, and one thread of 4 warps more "
+        f"brings blocks: a workgroup of {plan.launched_threads} threads"
+    )
+    if found.teams > 1:
+        yield "each team has every second program; while one multiplies the other stores"
+    few, many = found.registers
+    if many:
+        yield f"those that multiply have {many} registers a thread and the others {few}"
+    yield "a multiprocessor has one workgroup, which runs programs in turn"
+    for loop in found.loops:
+        flows = ", products waited for a turn later" if loop in found.flowing else ""
+        slots = max(stage.slots for stage in plan.stages.values() if stage.loop is loop)
+        yield f"loop {_where(loop.place)}: a ring of {slots} turns' blocks{flows}"
 
 
 def _memory(plan: Plan, kernel: Kernel) -> Iterator[str]:

@@ -246,7 +246,9 @@ class FakeCuda:
         return SUCCESS, SimpleNamespace(getPtr=lambda: ctypes.addressof(content), content=content)
 
     def cuLaunchKernelEx(self, config, function, parameters, extra):
-        cluster = [each.value.clusterDim.x for each in getattr(config, "attrs", [])]
+        attributes = [each.value for each in getattr(config, "attrs", [])]
+        cluster = [each.clusterDim.x for each in attributes if hasattr(each.clusterDim, "x")]
+        overlapping = sum(hasattr(each, "programmaticStreamSerializationAllowed") for each in attributes)
         return (
             self._launch(
                 function,
@@ -255,11 +257,12 @@ class FakeCuda:
                 config.sharedMemBytes,
                 config.hStream,
                 cluster[0] if cluster else 1,
+                overlapping,
                 parameters,
             ),
         )
 
-    def _launch(self, function, grid, block, memory, stream, cluster, parameters):
+    def _launch(self, function, grid, block, memory, stream, cluster, overlapping, parameters):
         if self.launch_status:
             return self.launch_status
         addresses = (ctypes.c_uint64 * len(self.sizes)).from_address(parameters) if self.sizes else ()
@@ -270,6 +273,7 @@ class FakeCuda:
             memory=memory,
             stream=stream,
             cluster=cluster,
+            overlapping=overlapping,
             context=self.stack[-1],
             addresses=tuple(addresses),
             parameters=tuple(
@@ -307,13 +311,13 @@ class FakeCuda:
 
     def _native_launch(self, config, function, parameters, extra):
         config = LaunchConfig.from_address(config)
-        cluster = 1
-        if config.count:
-            assert config.count == 1 and config.attributes[0] == 4
-            cluster = config.attributes[2]
-        return self._launch(
-            function, config.grid, config.block, config.memory, config.stream, cluster, parameters
-        )
+        cluster, overlapping = 1, 0
+        for number in range(config.count):
+            kind, _, value = config.attributes[18 * number : 18 * number + 3]
+            assert kind in (4, 6) and value
+            cluster, overlapping = (value, overlapping) if kind == 4 else (cluster, 1)
+        shape = config.grid, config.block, config.memory, config.stream
+        return self._launch(function, *shape, cluster, overlapping, parameters)
 
     def _native_replace(self, place, address):
         assert place % 64 == 0

@@ -93,6 +93,17 @@ def test_a_launch_is_the_same_as_the_slow_one(cuda):
     assert (fast.memory, fast.cluster, fast.function) == (slow.memory, slow.cluster, slow.function)
 
 
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize("overlapping", [0, 1])
+def test_attributes_of_a_launch(cuda, cluster, overlapping):
+    artifact = dataclasses.replace(ARTIFACT, cluster=cluster, overlapping=bool(overlapping))
+    call = call_of(cuda, artifact)
+    cuda.sizes = SIZES
+    fast_call(call)(*call.arguments)
+    call.kernel(call.infos, call.values, call.grid, stream=0)
+    assert [(each.cluster, each.overlapping) for each in cuda.launches] == [(cluster, overlapping)] * 2
+
+
 def test_a_stream_that_is_given(cuda):
     call = call_of(cuda)
     repeat = fast_call(call)
