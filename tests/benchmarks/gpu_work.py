@@ -189,12 +189,13 @@ def transpose_rows(quick: bool) -> Iterator[Case]:
 
 def blocks(*sizes: tuple[int, int, int, int, int]) -> list[dict]:
     names = ("BM", "BN", "BK", "warps", "stages")
-    return [dict(zip(names, each, strict=True)) for each in sizes]
+    return [{name: size for name, size in zip(names, each, strict=True) if size} for each in sizes]
 
 
 F32_SIZES = blocks((128, 128, 16, 8, 3), (128, 128, 32, 8, 3), (128, 256, 16, 8, 3))
+# 0: as the planner chooses.
 BF16_SIZES = blocks(
-    (64, 64, 64, 4, 4), (128, 64, 64, 4, 4), (128, 128, 32, 4, 4), (128, 128, 64, 4, 3), (128, 256, 64, 8, 3)
+    (64, 128, 64, 0, 0), (128, 64, 64, 0, 0), (128, 128, 64, 0, 0), (128, 128, 64, 8, 6), (128, 256, 64, 0, 0)
 )
 
 
