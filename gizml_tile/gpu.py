@@ -66,7 +66,7 @@ def gpu_layout(
             len(grid),
             any(_reach(info) >= _NARROW for info in infos),
             may_alias,
-            tuple(_has_boxes(info) for info in infos),
+            tuple(map(_has_boxes, infos, kinds)),
         ),
     )
 
@@ -113,21 +113,17 @@ def _alignment(info: TensorInfo, kinds: Sequence[str]) -> int:
     return together & -together
 
 
-def _has_boxes(info: TensorInfo) -> bool:
+def _has_boxes(info: TensorInfo, kinds: Sequence[str]) -> bool:
     """Whether the copy engine can move boxes of a tensor (CUDA driver API, tensor maps)."""
+    steps = [
+        stride * info.dtype.bytes for stride, kind in zip(info.strides, kinds, strict=True) if kind != "unit"
+    ]
     return (
         1 <= len(info.shape) <= _BOX_RANK
         and all(0 < size <= _BOX_SIZE for size in info.shape)
         and not info.pointer % _ALIGNMENT
-        and any(_is_contiguous_along(info, axis) for axis in range(len(info.shape))[-2:])
-    )
-
-
-def _is_contiguous_along(info: TensorInfo, contiguous: int) -> bool:
-    """Whether neighbours along an axis are neighbours in memory, and all other steps fit the copy engine."""
-    steps = [stride * info.dtype.bytes for stride in info.strides]
-    return (info.strides[contiguous] == 1 or info.shape[contiguous] == 1) and all(
-        0 <= step < 1 << 40 and not step % _ALIGNMENT for axis, step in enumerate(steps) if axis != contiguous
+        and "unit" in kinds[-2:]
+        and all(0 <= step < 1 << 40 and not step % _ALIGNMENT for step in steps)
     )
 
 

@@ -89,3 +89,13 @@ def test_what_is_read_before_it_is_overwritten(arch):
     state, y = np.full((64, 64), 5, np.float32), np.zeros((64, 64), np.float32)
     simulated(exchanged, x, w, state, y, arch=arch)
     assert (state == 1).all() and (y == 6).all()
+
+
+def test_a_column_of_a_matrix_that_is_contiguous_along_it():
+    """Its only column counts as contiguous, and its rows are nearer than the copy engine steps."""
+    x = np.arange(64 * 128, dtype=np.float16).reshape(64, 128).T[:, :1]
+    w, y = np.ones((64, 64), np.float16)[:1], np.zeros((64, 64), np.float32)
+    told = multiplied.explain(x, w, y, kind="cuda", arch="sm_90a")
+    assert "the copy engine cannot move boxes of x: an address or step is no multiple of 16 bytes" in told
+    simulated(multiplied, x, w, y, arch="sm_90a")
+    assert (y == x[:64]).all()
