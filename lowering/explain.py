@@ -48,6 +48,8 @@ def _launch(plan: Plan, kernel: Kernel) -> Iterator[str]:
             f"programs run in groups: {plan.group} along axis 1 for each along axis 0, so that programs "
             "which run together share blocks of both operands in the cache"
         )
+    if plan.specialised is not None and plan.specialised.longest_first:
+        yield "programs later along axis 0 begin first, as they take more turns"
     largest = max((layout.registers for layout in plan.layouts.values()), default=0)
     yield f"a thread holds up to {largest} elements of one tile in its {facts.registers} registers"
     if plan.resident > 1:

@@ -11,7 +11,7 @@ from gizml_tile.lowering.expand.in_memory import expand_chain
 from gizml_tile.lowering.expand.memory import expand_put, expand_read, meet
 from gizml_tile.lowering.expand.products import expand_product
 from gizml_tile.lowering.expand.reduce import expand_reduce
-from gizml_tile.lowering.expand.specialised import expand_chained_loop, store_in_bulk, take_once
+from gizml_tile.lowering.expand.specialised import expand_chained_loop, keep, store_in_bulk, take_once
 from gizml_tile.lowering.expand.staging import open_ring, stage_here
 from gizml_tile.lowering.expand.values import make_tile
 from gizml_tile.lowering.kernel_ir.builder import Value
@@ -31,6 +31,8 @@ def expand_nodes(x: Expansion, nodes: Sequence[Node]) -> None:
         if node not in x.plan.bypassed and node not in deferred:
             with x.at(node):
                 _expand_node(x, node)
+                if node in x.kept:
+                    keep(x, node)
 
 
 def _expand_node(x: Expansion, node: Node) -> None:

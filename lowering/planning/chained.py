@@ -22,21 +22,31 @@ ROTATED, IN_ORDER = "rotated", "in order"
 _BESIDE, _FUNCTION = 24, 56
 
 
-def is_chained(products: list[Node]) -> bool:
-    """Whether some product of a loop has a computed operand."""
-    return any(operand(arg).node.op != "read" for node in products for arg in node.args[:2])
+def is_computed(state: Planning, arg: Node, loop: Node) -> bool:
+    """Whether a product's operand is computed in the turns of a loop."""
+    found = operand(arg).node
+    return found.op != "read" and state.uses.region.get(found) is loop.regions[0]
 
 
-def of_computed(state: Planning, found: Operand, side: int) -> Iterator[str]:
-    """Why the product of four warps cannot take a computed operand from registers."""
-    if side == 1:
-        yield "the right operand of a product is computed"
+def is_chained(state: Planning, products: list[Node], loop: Node) -> bool:
+    """Whether some product of a loop takes what is computed in it."""
+    return any(is_computed(state, arg, loop) for node in products for arg in node.args[:2])
+
+
+def of_computed(state: Planning, found: Operand, side: int, loop: Node) -> Iterator[str]:
+    """Why a product of four warps cannot take a computed operand."""
+    if found.node not in state.classes:
+        yield "an operand is made of constants and counts alone"
+    elif state.uses.region[found.node] is state.program.body:
+        return  # it stays in workgroup memory
+    elif state.uses.region[found.node] is not loop.regions[0]:
+        yield "an operand is computed in another loop or branch"
+    elif side == 1:
+        yield "the right operand of a product is computed in the loop"
     elif found.transposed:
         yield "a computed operand is transposed"
-    elif found.node not in state.classes or not any(
-        node.op == "dot" for node in state.classes[found.node].nodes
-    ):
-        yield "an operand is computed, and not of a product's result"
+    elif not any(node.op == "dot" for node in state.classes[found.node].nodes):
+        yield "an operand is computed in the loop, and not of a product's result"
 
 
 def in_streams(blocks: list[Node], products: list[Node]) -> list[tuple[Node, ...]]:
@@ -88,10 +98,9 @@ class _Parts:
             return
         if self.loop.args[2].op != "index":
             yield "the loop's step is no constant"
-        if sum(operand(each.args[0]).node.op != "read" for each in self.products) != 1:
-            yield "several products take what is computed"
-        if operand(last.args[0]).node.op == "read":
-            yield "the last product takes blocks of tensors alone"
+        computed = [each for each in self.products if is_computed(self.state, each.args[0], self.loop)]
+        if computed != [last]:
+            yield "others than the last product take what is computed"
         if len(last.args) < 3 or [user for user, _ in self.state.uses.of(last)] != [self.loop]:
             yield "the last product is no tile that the loop carries and nothing else takes"
             return
@@ -131,7 +140,9 @@ class _Parts:
         return [result for result in self.loop.regions[0].results if result is not self.products[-1]]
 
     def _blocks(self, products: list[Node]) -> set[Node]:
-        return {operand(arg).node for product in products for arg in product.args[:2]}
+        region = self.loop.regions[0]
+        found = {operand(arg).node for product in products for arg in product.args[:2]}
+        return {node for node in found if self.state.uses.region.get(node) is region}
 
     def _needed(self, nodes: list[Node]) -> set[Node]:
         """Nodes of the loop, and its parameters, that some nodes rest on; themselves, too."""

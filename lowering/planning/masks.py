@@ -48,6 +48,8 @@ def _direction(node: Node, axis: int) -> int | None:
         return 0
     if node.op in ("add", "minimum", "maximum", "min", "max"):
         return _common(found)
+    if node.op == "neg":
+        return None if found[0] is None else -found[0]
     if node.op == "sub":
         less = found[1]
         return _common([found[0], None if less is None else -less])

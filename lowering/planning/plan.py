@@ -194,10 +194,11 @@ class Specialised:
     in the next turn. A thread that brings holds ``registers[0]`` registers and one that multiplies
     ``registers[1]``, or all the same with 0. ``deferred`` are reads and elementwise operations that are done
     for a panel of columns when the copy engine takes it: few registers are in use beside the accumulators.
-    In ``chained`` loops a product takes what is computed of another's result; then a workgroup runs one
-    program, as the hardware gives them out, and some run rotated by one turn. ``powers`` are approximate
-    exponentials of differences that are scaled in one operation, ``guarded`` selects that first look at the
-    whole mask. ``longest_first`` tells that programs later along the first axis take more turns.
+    Operands that are ``kept`` are computed once, and stay in workgroup memory. In ``chained`` loops a
+    product takes what is computed of another's result; then a workgroup runs one program, as the
+    hardware gives them out, and some loops run rotated by one turn. ``powers`` are approximate exponentials
+    of differences that are scaled in one operation, ``guarded`` selects that first look at the whole mask.
+    ``longest_first`` tells that programs later along the first axis take more turns.
     """
 
     teams: int
@@ -208,6 +209,7 @@ class Specialised:
     deferred: frozenset[Node] = frozenset()
     flowing: frozenset[Node] = frozenset()
     streams: tuple[Stream, ...] = ()
+    kept: tuple[Node, ...] = ()
     chained: Mapping[Node, Rotation | None] = field(default_factory=dict)
     powers: frozenset[Node] = frozenset()
     guarded: frozenset[Node] = frozenset()

@@ -110,7 +110,7 @@ def _chain(state: Planning, products: list[Node]) -> None:
     chained = {
         loop: plan_rotation(state, loop, inside, threads, limit - _KEPT_REGISTERS)
         for loop in found.loops
-        if is_chained(inside := [node for node in products if _loop_of(state, node) is loop])
+        if is_chained(state, inside := [node for node in products if _loop_of(state, node) is loop], loop)
     }
     if chained:
         state.specialised = replace(
@@ -209,8 +209,12 @@ def _refusals_of_form(
         yield f"{warps} warps are asked for, and {teams * groups} x 4 multiply"
     if teams > 1 and any(loop is not None and loop.args[2].op != "index" for loop in loops):
         yield "the loop's step is no constant, so nobody knows how many turns another team takes"
-    chained = any(is_chained([node for node in products if _loop_of(state, node) is loop]) for loop in loops)
-    once = [node for node in _blocks(products) if _is_once(state, node)]
+    chained = any(
+        is_chained(state, [node for node in products if _loop_of(state, node) is loop], loop)
+        for loop in loops
+        if loop is not None
+    )
+    once = [node for node in _blocks(products) if _is_once(state, node)] + _kept(state, products)
     if chained and (teams > 1 or rows != _ROWS * groups):
         yield "a product takes what is computed of another"
     if once and teams > 1:
@@ -220,7 +224,6 @@ def _refusals_of_form(
     if needed > most:
         yield f"accumulators take {needed} registers of each thread, and {most} leave enough"
     blocks = _blocks(products)
-    once = [node for node in blocks if _is_once(state, node)]
     turn = sum(_bytes(node) for node in blocks if node not in once)
     slots = max(state.program.stages, _FEWEST_SLOTS)
     scratch = _SCRATCH_BYTES if _moves(state) else _SPARE_BYTES
@@ -252,7 +255,7 @@ def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str]:
         if found.node.op == "read":
             yield from _of_block(state, found.node, loop)
         else:
-            yield from of_computed(state, found, side)
+            yield from of_computed(state, found, side, loop)
 
 
 def _of_block(state: Planning, node: Node, loop: Node) -> Iterator[str]:
@@ -324,13 +327,19 @@ def _accumulators(state: Planning, products: list[Node], loops: list[Node | None
 
 def _is_once(state: Planning, node: Node) -> bool:
     """Whether a block is read outside of loops and branches."""
-    return state.uses.region[node] is state.program.body
+    return state.uses.region.get(node) is state.program.body
 
 
 def _blocks(products: list[Node]) -> list[Node]:
     """The reads that products take, each once."""
     found = dict.fromkeys(operand(arg).node for node in products for arg in node.args[:2])
     return [node for node in found if node.op == "read"]
+
+
+def _kept(state: Planning, products: list[Node]) -> list[Node]:
+    """The operands that are computed outside of loops, each once: they stay in workgroup memory."""
+    found = dict.fromkeys(operand(arg).node for node in products for arg in node.args[:2])
+    return [node for node in found if node.op != "read" and _is_once(state, node)]
 
 
 def _bytes(node: Node) -> int:
@@ -354,7 +363,7 @@ def group_dot(state: Planning, node: Node) -> Dot:
     dtype = left.dtype
     assert dtype is not None
     a, told = UNIFORM, "operands in workgroup memory"
-    if left.op != "read":
+    if left.op != "read" and not _is_once(state, left):
         # Pairs of 8 x 8 pieces of a result lie as the left operand of a product wants them.
         a, told = _group_layout(groups, rows, left.shape[1]), "the left operand in registers"
     made = Dot(None, dtype, (4 * groups, 1), a, UNIFORM, _group_layout(groups, rows, columns), groups)
@@ -473,7 +482,8 @@ def plan_brought_stages(state: Planning) -> None:
     fixed += state.specialised.teams * _SCRATCH_BYTES if direct or _moves(state) else _SPARE_BYTES
     once = [node for node in blocks if _is_once(state, node)]
     turn = sum(_bytes(node) for node in blocks if node not in once)
-    room = state.target.facts.workgroup_memory - fixed - sum(_bytes(node) for node in once)
+    kept = _kept(state, products)
+    room = state.target.facts.workgroup_memory - fixed - sum(_bytes(node) for node in [*once, *kept])
     slots = state.program.stages or max(_FEWEST_SLOTS, min(_MOST_SLOTS, room // max(turn, 1)))
     streams = [Stream(None, (node,), 1) for node in once]
     for loop in state.specialised.loops:
@@ -482,7 +492,7 @@ def plan_brought_stages(state: Planning) -> None:
         if loop in state.specialised.chained:
             groups = in_streams(inside, [node for node in products if _loop_of(state, node) is loop])
         streams += [Stream(loop, group, slots) for group in groups if group]
-    state.specialised = replace(state.specialised, streams=tuple(streams))
+    state.specialised = replace(state.specialised, streams=tuple(streams), kept=tuple(kept))
     for stream in streams:
         for node in stream.nodes:
             state.stages[node] = _stage(state, node, stream.loop, stream.slots)

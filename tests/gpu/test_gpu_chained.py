@@ -47,6 +47,58 @@ def attention(p, q, k, v, out, *, D, BM=128, BN=128, CAUSAL=False, APPROX=False,
     p.write(out, [BM, D])[head, i, 0] = acc / total
 
 
+@tile.kernel(grid=lambda q, BM, **_: (tile.cdiv(q.shape[1], BM), q.shape[0]))
+def varied(
+    p, q, k, v, bias, out, *, D=64, BM=128, BN=128, WINDOW=0, CAP=0.0, BIAS=False, SHARED=1, SCALED=False
+):
+    """Attention with a window, a cap on the scores, a bias, heads that share keys, or scaled queries."""
+    p.approx()
+    i, head = p.id(0), p.id(1)
+    Q, K, V, Bias = p.read(q, [BM, D]), p.read(k, [BN, D]), p.read(v, [BN, D]), p.read(bias, [BM, BN])
+    query = Q[head, i, 0]
+    if SCALED:
+        query = (query * D**-0.5).to(tile.BF16)
+    top, total, acc = p.full([BM, 1], -1e30), p.zeros([BM, 1]), p.zeros([BM, D])
+    first, last = 0, K.blocks(1)
+    if WINDOW:
+        first, last = max(0, (i * BM - WINDOW) // BN), min(last, tile.cdiv((i + 1) * BM, BN))
+    for j in range(first, last):
+        scores = query @ K[head // SHARED, j, 0].T
+        if not SCALED:
+            scores = scores * D**-0.5
+        if CAP:
+            scores = (scores * (1 / CAP)).tanh() * CAP
+        if BIAS:
+            scores = scores + Bias[i, j]
+        row, column = p.iota([BM, 1], 0) + i * BM, p.iota([1, BN], 1) + j * BN
+        seen = column < K.dim(1)
+        if WINDOW:
+            seen = seen and column <= row and column > row - WINDOW
+        scores = scores if seen else -math.inf
+        higher = max(top, scores.max(1))
+        weights = (scores - higher).exp()
+        shrink = (top - higher).exp()
+        total = total * shrink + weights.sum(1)
+        acc = acc * shrink + weights.to(tile.BF16) @ V[head // SHARED, j, 0]
+        top = higher
+    p.write(out, [BM, D])[head, i, 0] = acc / total
+
+
+@tile.kernel(grid=lambda q, BM, **_: (tile.cdiv(q.shape[1], BM), q.shape[0]))
+def linear_attention(p, q, k, v, out, *, D=64, BM=128, BN=64, TURNED=False):
+    """Products of products without a softmax; with TURNED, where a computed tile is the right operand."""
+    i, head = p.id(0), p.id(1)
+    Q, K, V = p.read(q, [BM, D]), p.read(k, [BN, D]), p.read(v, [BN, D])
+    query, acc = Q[head, i, 0], p.zeros([D, BM] if TURNED else [BM, D])
+    for j in range(K.blocks(1)):
+        scores = (query @ K[head, j, 0].T).relu().to(tile.BF16)
+        if TURNED:
+            acc += V[head, j, 0].T @ scores.T
+        else:
+            acc += scores @ V[head, j, 0]
+    p.write(out, [BM, D])[head, i, 0] = acc.T if TURNED else acc
+
+
 @tile.kernel(grid=lambda x, BM, **_: tile.cdiv(x.shape[0], BM))
 def two_layers(p, x, w, v, y, *, D=64, N=64, H=64, BM=128):
     """Two products with an activation between them, over blocks of the hidden layer."""
@@ -90,6 +142,8 @@ CASES = [
     (328, 328, 128, {"CAUSAL": True}),
     (192, 192, 64, {"CAUSAL": True, "BM": 64}),
     (256, 256, 64, {"BN": 64, "CAUSAL": True}),
+    (256, 256, 64, {"BN": 256, "APPROX": True}),
+    (128, 192, 256, {"BN": 64, "APPROX": True}),
 ]
 
 
@@ -111,3 +165,86 @@ def test_two_layers():
     simulated(two_layers, x, w, v, y)
     hidden = np.maximum(wide(x) @ wide(w), 0)
     assert np.abs(wide(y) - hidden @ wide(v)).max() <= 2.0**-7 * np.abs(wide(y)).max()
+
+
+VARIED = [
+    {"SHARED": 2},
+    {"WINDOW": 100},
+    {"CAP": 20.0},
+    {"BIAS": True, "D": 128},
+    {"SCALED": True},
+]
+
+
+@pytest.mark.parametrize("constants", VARIED, ids=lambda constants: next(iter(constants)))
+def test_varied_attention(constants):
+    depth, shared, rows = constants.get("D", 64), constants.get("SHARED", 1), 264
+    q = numbers(2, rows, depth, kind="bf16")
+    k, v = (numbers(2 // shared, rows, depth, kind="bf16", seed=seed) for seed in (1, 2))
+    bias, out = numbers(rows, rows, kind="bf16", seed=3), room(2, rows, depth, kind="bf16")
+    assert is_chained(varied, q, k, v, bias, out, **constants)
+    simulated(varied, q, k, v, bias, out, **constants)
+    scores = wide(q) @ np.repeat(wide(k), shared, 0).swapaxes(1, 2) * depth**-0.5
+    if "CAP" in constants:
+        scores = np.tanh(scores / 20) * 20
+    if "BIAS" in constants:
+        scores = scores + wide(bias)
+    if "WINDOW" in constants:
+        apart = np.arange(rows)[:, None] - np.arange(rows)
+        scores = np.where((apart >= 0) & (apart < 100), scores, -np.inf)
+    weights = np.exp(scores - scores.max(2, keepdims=True))
+    want = weights @ np.repeat(wide(v), shared, 0) / weights.sum(2, keepdims=True)
+    assert np.abs(wide(out) - want).max() <= 2.0**-7 * np.abs(want).max()
+
+
+def test_linear_attention():
+    q, k, v = (numbers(1, 200, 64, kind="bf16", seed=seed) for seed in range(3))
+    out = room(1, 200, 64)
+    assert is_chained(linear_attention, q, k, v, out)
+    simulated(linear_attention, q, k, v, out)
+    want = np.maximum(wide(q) @ wide(k).swapaxes(1, 2), 0) @ wide(v)
+    assert np.abs(wide(out) - want).max() <= 2.0**-7 * np.abs(want).max()
+
+
+def test_where_a_product_cannot_take_what_is_computed():
+    q, k, v = (numbers(1, 128, 64, kind="bf16", seed=seed) for seed in range(3))
+    given = q, k, v, room(1, 128, 64)
+    assert "no        the right operand of a product is computed in the loop" in linear_attention.explain(
+        *given, **HOPPER, TURNED=True, BM=64
+    )
+    simulated(linear_attention, *given, TURNED=True, BM=64)
+
+
+@pytest.mark.parametrize(
+    "constants, why",
+    [
+        ({"D": 64, "BN": 256}, "the tiles of two turns take 305 registers of each thread, which has 236"),
+        ({"D": 128}, "the tiles of two turns take 241 registers of each thread, which has 236"),
+    ],
+)
+def test_where_no_product_is_left_to_the_next_turn(constants, why):
+    q, k, v = (numbers(1, 256, constants["D"], kind="bf16", seed=seed) for seed in range(3))
+    given = q, k, v, room(1, 256, constants["D"], kind="bf16")
+    told = attention.explain(*given, **HOPPER, **constants)
+    assert f"rotated   no        {why}" in told
+    assert "in order  chosen" in told
+
+
+def longest(kernel, *tensors, **constants):
+    """Whether programs later along the first axis begin first."""
+    return "programs later along axis 0 begin first" in kernel.explain(*tensors, **HOPPER, **constants)
+
+
+def test_long_programs_begin_first():
+    q, k, v = (numbers(1, 384, 64, kind="bf16", seed=seed) for seed in range(3))
+    given = q, k, v, room(1, 384, 64, kind="bf16")
+    assert longest(attention, *given, D=64, CAUSAL=True)
+    assert not longest(attention, *given, D=64)
+
+
+def test_masks_that_are_set_as_a_whole_are_passed_over():
+    q, k, v = (numbers(1, 384, 64, kind="bf16", seed=seed) for seed in range(3))
+    text = attention.source(q, k, v, room(1, 384, 64, kind="bf16"), **HOPPER, D=64, CAUSAL=True, APPROX=True)
+    # In the first turn and in the others a branch of the whole group leads around the comparisons.
+    around = [part for part in text.split("bra.uni") if part.count("setp.le.f32") >= 32]
+    assert len(around) == 2

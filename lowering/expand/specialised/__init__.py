@@ -1,6 +1,7 @@
 """Warps with roles: one brings blocks by the copy engine, the others multiply and store."""
 
 from gizml_tile.lowering.expand.specialised.chained import expand_chained_loop
+from gizml_tile.lowering.expand.specialised.kept import keep, open_kept
 from gizml_tile.lowering.expand.specialised.ring import open_rings, take_once
 from gizml_tile.lowering.expand.specialised.roles import expand_roles
 from gizml_tile.lowering.expand.specialised.store import open_pieces, store_in_bulk
@@ -8,6 +9,8 @@ from gizml_tile.lowering.expand.specialised.store import open_pieces, store_in_b
 __all__ = [
     "expand_chained_loop",
     "expand_roles",
+    "keep",
+    "open_kept",
     "open_pieces",
     "open_rings",
     "store_in_bulk",

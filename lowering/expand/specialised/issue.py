@@ -9,6 +9,7 @@ from gizml_tile.lowering.expand.storage import convert
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import GroupMatrix
 from gizml_tile.lowering.planning.operands import operand
+from gizml_tile.lowering.planning.plan import UNIFORM
 from gizml_tile.nodes import Node
 
 
@@ -24,9 +25,9 @@ def issue(x: Expansion, product: Node, total: Value | None = None, held: Value |
         total = build.spread(build.constant(0.0, F32), dot.c.registers)
     elif total is None:
         total = x.registers(product.args[2], dot.c)
-    found, right = operand(product.args[0]), side(x, product.args[1], 0)
+    right = side(x, product.args[1], 0)
     pieces: list[Value] = []
-    if found.node.op == "read":
+    if dot.a is UNIFORM:
         left = side(x, product.args[0], 1)
         piece, described = min(left.piece, right.piece, depth), left.operand
         group = build.map("ushr", build.warp(), build.constant(GROUP_WARPS.bit_length() - 1, I32))

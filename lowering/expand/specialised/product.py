@@ -76,7 +76,8 @@ class Side:
 def side(x: Expansion, arg: Node, k_axis: int) -> Side:
     found = operand(arg)
     shared: Shared = x.shared(found.node)
-    fast = x.plan.stages[found.node].axis
+    # What is computed and stays is in rows.
+    fast = x.plan.stages[found.node].axis if found.node in x.plan.stages else 1
     by_k = (k_axis == fast) != found.transposed
     lines, extent = found.node.shape[1 - fast], found.node.shape[fast]
     dtype = shared.tile.dtype
