@@ -133,6 +133,19 @@ def test_orders_of_operands(turn_a, turn_b, block):
     assert_product(y, want, 18)
 
 
+# Several times 64 rows for four warps, and teams with unequal numbers of programs and turns.
+@pytest.mark.parametrize("loop", ["specialised", "alternating"])
+@pytest.mark.parametrize("block", [(64, 64), (128, 128), (256, 64)], ids=str)
+@pytest.mark.parametrize("shape", [(264, 392, 200), (300, 136, 8)], ids=str)
+def test_forms(loop, block, shape):
+    m, n, k = shape
+    a, b, y = numbers(m, k, kind="bf16"), numbers(k, n, kind="bf16"), room(m, n)
+    how = {"LOOP": loop} | dict(zip(("BM", "BN"), block, strict=True))
+    assert is_specialised(matmul, a, b, y, **how)
+    simulated(matmul, a, b, y, **how)
+    assert_product(y, wide(a) @ wide(b), 18)
+
+
 def test_a_batch():
     a, b, y = (numbers(3, 72, 136, kind="f16"), numbers(3, 136, 72, kind="f16"), room(3, 72, 72))
     assert is_specialised(batched, a, b, y)
