@@ -86,7 +86,7 @@ def test_no_device(cuda, monkeypatch):
 def test_a_driver_that_does_not_start(cuda):
     cuda.start = 3
     with pytest.raises(
-        TileError, match=r"does not start: .*'initialization error' \(CUDA_ERROR_NOT_INITIALIZED\)"
+        TileError, match=r"does not start: .*\(CUDA_ERROR_NOT_INITIALIZED\); if another .* 'spawn' method"
     ):
         devices.device(0)
 

@@ -11,7 +11,7 @@ from ...errors import TileError, here
 # Addresses of functions are asked for as of this version; parameters of a later one may differ.
 _VERSION = 12000
 _SUCCESS = 0
-NOT_INITIALIZED, NO_DEVICE = 3, 100
+_NOT_INITIALIZED, _NO_DEVICE = 3, 100
 INVALID_IMAGE, NO_BINARY, UNSUPPORTED_PTX = 200, 209, 222
 NOT_READY = 600
 _CAPTURE = range(900, 911)
@@ -20,6 +20,7 @@ _EARLIER = (
     "a launch before this one failed on the GPU, and the process must be started again; with "
     "CUDA_LAUNCH_BLOCKING=1 the error comes at the launch that fails, and compute-sanitizer names its line"
 )
+_SPAWN = "start processes with multiprocessing's 'spawn' method"
 # What a person can do about an answer.
 _ADVICE = {
     2: "the GPU has no memory left; free tensors or use smaller ones",
@@ -54,8 +55,8 @@ def bindings() -> Any:
         _State.process = os.getpid()
     elif _State.process != os.getpid():
         raise TileError(
-            "CUDA was used before this process was forked, and its driver does not live on in a fork; start "
-            "processes with multiprocessing's 'spawn' method",
+            "CUDA was used before this process was forked, and its driver does not live on in a fork; "
+            + _SPAWN,
             here(),
         )
     return _State.bindings
@@ -83,12 +84,13 @@ def _initialised(module: Any) -> Any:
         raise TileError(
             f"no CUDA driver was found; install NVIDIA's driver for this GPU ({error})", here()
         ) from None
-    if code == NO_DEVICE:
+    if code == _NO_DEVICE:
         seen = os.environ.get("CUDA_VISIBLE_DEVICES")
         more = "" if seen is None else f" (CUDA_VISIBLE_DEVICES={seen})"
         raise TileError(f"the CUDA driver sees no GPU{more}", here())
     if code != _SUCCESS:
-        raise TileError(f"the CUDA driver does not start: {_told(module, code)}", here())
+        forked = f"; if another library used CUDA before a fork, {_SPAWN}" if code == _NOT_INITIALIZED else ""
+        raise TileError(f"the CUDA driver does not start: {_told(module, code)}{forked}", here())
     return module
 
 
