@@ -30,7 +30,7 @@ from gizml_tile.nodes import TileProgram
 from gizml_tile.portable import portable
 from gizml_tile.program import Program, Traced, trace
 from gizml_tile.ragged import Ragged, warn_ragged
-from gizml_tile.runtime.tensors import TensorInfo, describe
+from gizml_tile.runtime.tensors import TensorInfo, describe, on_devices
 from gizml_tile.text import text
 
 
@@ -287,4 +287,4 @@ def placed(variant: Variant, request: Request) -> Prepared:
     scalars = [
         request.leaves[value.number] if isinstance(value, Source) else value for value in variant.scalars
     ]
-    return Prepared(variant, objects, infos, names, scalars, request.grid)
+    return Prepared(variant, objects, on_devices(infos), names, scalars, request.grid)

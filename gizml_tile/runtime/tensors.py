@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,8 @@ from .objects import DATA_AT, layout_holds
 _NUMPY_DTYPES: dict[Any, DType] = {}
 _TORCH_DTYPES: dict[Any, DType] = {}
 _SUPPORTED = "float32, float16, bfloat16, float8_e4m3fn, int8, uint8, int16, int32, int64 and bool"
+# The device of memory that no driver knows.
+_SOME_GPU = "cuda"
 # Telling views of more elements than this apart address by address would take longer than a launch.
 _ENUMERATED_ELEMENTS = 1 << 22
 
@@ -113,6 +115,20 @@ def check_output(info: TensorInfo, what: str = "the tensor") -> None:
         )
 
 
+def on_devices(infos: list[TensorInfo]) -> list[TensorInfo]:
+    """Tensors of one launch, of which those without elements are where the others are.
+
+    An empty tensor may have no address, and then no driver knows its device.
+    """
+    if all(info.device != _SOME_GPU for info in infos):
+        return infos
+    known = next((info.device for info in infos if info.device != _SOME_GPU), _SOME_GPU)
+    return [
+        replace(info, device=known) if info.device == _SOME_GPU and 0 in info.shape else info
+        for info in infos
+    ]
+
+
 def same_memory(one: TensorInfo, other: TensorInfo) -> bool:
     """Whether two tensors are the same elements at the same places."""
     return (
@@ -135,9 +151,7 @@ def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Whether two elements of one tensor share an address."""
     if 0 in shape:
         return False
-    axes = sorted(
-        (abs(stride), size) for size, stride in zip(shape, strides, strict=True) if size > 1
-    )
+    axes = sorted((abs(stride), size) for size, stride in zip(shape, strides, strict=True) if size > 1)
     if any(stride == 0 for stride, _ in axes):
         return True
     reach = [stride * (size - 1) for stride, size in axes]
@@ -222,15 +236,11 @@ def _unsupported_numpy(numpy_dtype: np.dtype[Any], what: str) -> TileError:
             f".astype('{native.name}')",
             here(),
         )
-    return _unsupported(
-        what, numpy_dtype.name if numpy_dtype.names is None else "a structured type"
-    )
+    return _unsupported(what, numpy_dtype.name if numpy_dtype.names is None else "a structured type")
 
 
 def _unsupported(what: str, name: str) -> TileError:
-    return TileError(
-        f"{what} holds {name}, which is not supported; supported are {_SUPPORTED}", here()
-    )
+    return TileError(f"{what} holds {name}, which is not supported; supported are {_SUPPORTED}", here())
 
 
 def _unaligned(what: str, name: str) -> TileError:
@@ -269,9 +279,7 @@ def _describe_torch(tensor: Any, torch: Any, what: str) -> TensorInfo:
         raise TileError(f"{what} has no memory of its own: {error}", here()) from None
     if pointer % dtype.bytes and tensor.numel():
         raise _unaligned(what, dtype.text)
-    return TensorInfo(
-        dtype, tuple(tensor.shape), tuple(tensor.stride()), pointer, device, refusal, tensor
-    )
+    return TensorInfo(dtype, tuple(tensor.shape), tuple(tensor.stride()), pointer, device, refusal, tensor)
 
 
 def _numpy_name(name: str) -> object:
@@ -296,9 +304,7 @@ def _describe_cuda(tensor: Any, what: str) -> TensorInfo:
     pointer, read_only = interface["data"]
     byte_strides = interface.get("strides")
     strides = (
-        _contiguous(shape)
-        if byte_strides is None
-        else _element_strides(tuple(byte_strides), dtype, what)
+        _contiguous(shape) if byte_strides is None else _element_strides(tuple(byte_strides), dtype, what)
     )
     has_device = hasattr(tensor, "__dlpack_device__")
     device = dlpack.device_name(tensor) if has_device else _device_of(pointer)
@@ -320,7 +326,7 @@ def _device_of(pointer: int | None) -> str:
     try:
         return f"cuda:{ordinal_of('cuda', pointer or 0)}"
     except TileError:
-        return "cuda"
+        return _SOME_GPU
 
 
 def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -348,9 +354,7 @@ def _describe_dlpack(tensor: Any, what: str) -> TensorInfo:
     strides = _contiguous(shape) if opened.strides is None else opened.strides
     if opened.pointer % opened.dtype.bytes and 0 not in shape:
         raise _unaligned(what, opened.dtype.text)
-    return TensorInfo(
-        opened.dtype, shape, strides, opened.pointer, device, refusal, (tensor, opened.capsule)
-    )
+    return TensorInfo(opened.dtype, shape, strides, opened.pointer, device, refusal, (tensor, opened.capsule))
 
 
 def _article(name: str) -> str:

@@ -95,6 +95,24 @@ def test_tensors_on_two_gpus(monkeypatch, cuda):
     assert not cuda.launches
 
 
+class Nowhere(OnGpu):
+    """An empty array without an address, as Numba makes them."""
+
+    @property
+    def __cuda_array_interface__(self):
+        return super().__cuda_array_interface__ | {"data": (0, False)}
+
+
+def test_empty_tensors_without_an_address(cuda, monkeypatch):
+    monkeypatch.setattr(cuda, "cuPointerGetAttribute", lambda _, pointer: (0, 1) if pointer else (2, None))
+    empty = Nowhere(np.zeros(0, np.float32))
+    _, out = arrays(1000)
+    assert double(empty, out) == (out,)
+    assert [launch.context for launch in cuda.launches] == [0x1001]
+    assert double(out, empty) == double(empty, empty) == (empty,)
+    assert len(cuda.launches) == 1
+
+
 def test_the_second_gpu(cuda):
     cuda.owner_of_pointer = 1
     double(*arrays(1000))
