@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import I32
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.memory import (
     Moves,
@@ -12,7 +11,7 @@ from gizml_tile.lowering.expand.memory import (
     offsets_of,
     view_of,
 )
-from gizml_tile.lowering.expand.places import holder, thread_part
+from gizml_tile.lowering.expand.places import crossed, holder
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, WORKGROUP, Access, Copy
 from gizml_tile.lowering.planning.plan import Stage
@@ -75,20 +74,9 @@ def move_block(x: Expansion, node: Node, stage: Stage, buffer: int, base: Value)
 
 
 def _to(x: Expansion, stage: Stage, moves: Moves, base: Value) -> tuple[Value, tuple[tuple[int, int], ...]]:
-    """Each access's offset in workgroup memory.
-
-    The thread's part t and a register's constant c meet under XOR. Where t has no bits, c's bits add;
-    so t ^ c is (t ^ (c & mask)) + (c & ~mask), and few different c & mask need a register.
-    """
-    build, tile, linear = x.build, stage.tile, moves.layout
+    """Each access's offset in workgroup memory."""
+    tile, linear = stage.tile, moves.layout
     lane = [tile.offset(*basis) for basis in linear.bases("lane")]
     warp = [tile.offset(*basis) for basis in linear.bases("warp")]
-    mask = 0
-    for basis in (*lane, *warp):
-        mask |= basis
-    constants = [tile.offset(*place) for place in linear.table("register")[:: moves.width]]
-    distinct = list(dict.fromkeys(constant & mask for constant in constants))
-    offsets = build.map("xor", thread_part(build, lane, warp), build.constant(distinct, I32))
-    return build.add(offsets, base), tuple(
-        (distinct.index(constant & mask), constant & ~mask) for constant in constants
-    )
+    starts = [tile.offset(*place) for place in linear.table("register")[:: moves.width]]
+    return crossed(x.build, lane, warp, starts, base)

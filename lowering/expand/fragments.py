@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gizml_tile.dtypes import I32, DType
+from gizml_tile.dtypes import DType
 from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import combine
 from gizml_tile.layout.shuffle import copies
 from gizml_tile.lowering.expand.expansion import Expansion
-from gizml_tile.lowering.expand.places import thread_part
+from gizml_tile.lowering.expand.places import crossed
 from gizml_tile.lowering.expand.shared import shared_side
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.expand.storage import convert
@@ -95,28 +95,17 @@ class Fragments:
         self._x = x
         self._shared = shared
         self._layout = layout
-        self._steps = steps
         self._reads = reads = fragment_reads(
             layout.without_replicas(), shared.tile, x.target.can("matrix_load")
         )
-        # Bits of an access's offset that no thread moves are a constant, as exclusive or is a sum there;
-        # the others give a register for each of their values.
-        self._moved = 0
-        for basis in (*reads.lane, *reads.warp):
-            self._moved |= basis
         starts = [start ^ step for step in steps for start, _ in reads.groups]
-        self._crossed = list(dict.fromkeys(start & self._moved for start in starts))
-        build = x.build
-        thread = thread_part(build, reads.lane, reads.warp)
-        self._offsets = build.map("xor", thread, build.constant(self._crossed, I32))
-        if shared.base is not None:
-            self._offsets = build.add(self._offsets, shared.base)
+        self._offsets, self._places = crossed(x.build, reads.lane, reads.warp, starts, shared.base)
 
     def read(self, step: int) -> Value:
         """One step's registers, in the order of the layout and in the type that memory has."""
         build, reads, tile = self._x.build, self._reads, self._shared.tile
-        starts = [start ^ self._steps[step] for start, _ in reads.groups]
-        places = tuple((self._crossed.index(start & self._moved), start & ~self._moved) for start in starts)
+        count = len(reads.groups)
+        places = self._places[step * count : (step + 1) * count]
         if reads.matrices:
             access = MatrixAccess(self._shared.buffer, reads.matrices, reads.transposed, places)
             loaded = build.matrix_load(access, self._offsets, tile.dtype)

@@ -34,6 +34,24 @@ def thread_part(build: Builder, lane: Sequence[int], warp: Sequence[int]) -> Val
     return result
 
 
+def crossed(
+    build: Builder, lane: Sequence[int], warp: Sequence[int], starts: Sequence[int], base: Value | None
+) -> tuple[Value, tuple[tuple[int, int], ...]]:
+    """Offsets in workgroup memory of accesses, with a part of each lane and warp: a register and a constant.
+
+    The thread's part t and an access's start c meet under XOR. Where t has no bits, c's bits add; so t ^ c
+    is (t ^ (c & moved)) + (c & ~moved), and few different c & moved need a register. ``base`` is added.
+    """
+    moved = 0
+    for basis in (*lane, *warp):
+        moved |= basis
+    distinct = list(dict.fromkeys(start & moved for start in starts))
+    offsets = build.map("xor", thread_part(build, lane, warp), build.constant(distinct, I32))
+    if base is not None:
+        offsets = build.add(offsets, base)
+    return offsets, tuple((distinct.index(start & moved), start & ~moved) for start in starts)
+
+
 def coordinate(build: Builder, layout: Linear, axis: int) -> tuple[Value, tuple[int, ...]]:
     """A tile coordinate of a thread's registers: the thread's own part, and each register's constant.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from gizml_tile.dtypes import I32, DType
+from gizml_tile.dtypes import DType
 from gizml_tile.layout import Access as Side
 from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import Span, combine, independent
 from gizml_tile.layout.shuffle import copies
 from gizml_tile.lowering.expand.expansion import Expansion
-from gizml_tile.lowering.expand.places import holder, thread_part
+from gizml_tile.lowering.expand.places import crossed, holder
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
 from gizml_tile.lowering.kernel_ir.instructions import WORKGROUP, Access
 from gizml_tile.lowering.planning.plan import SharedTile, TileLayout
@@ -92,18 +92,5 @@ def moved_registers(*sides: Side) -> tuple[int, ...]:
 
 
 def _places(build: Builder, side: Side, base: Value | None) -> tuple[Value, tuple[tuple[int, int], ...]]:
-    """Each access's offset: a register and a constant.
-
-    Bits of a group's offset that no thread moves are the constant, as exclusive or is a sum there; the
-    others give a register for each of their values.
-    """
-    moved = 0
-    for basis in (*side.lane, *side.warp):
-        moved |= basis
-    crossed = list(dict.fromkeys(offset & moved for offset, _ in side.groups))
-    thread = thread_part(build, side.lane, side.warp)
-    offsets = build.map("xor", thread, build.constant(crossed, I32))
-    if base is not None:
-        offsets = build.add(offsets, base)
-    places = tuple((crossed.index(offset & moved), offset & ~moved) for offset, _ in side.groups)
-    return offsets, places
+    """Each access's offset: a register and a constant."""
+    return crossed(build, side.lane, side.warp, [offset for offset, _ in side.groups], base)

@@ -12,7 +12,7 @@ from gizml_tile.lowering.expand.elementwise import expand_elementwise
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.fragments import fragment_reads
 from gizml_tile.lowering.expand.memory import read_part
-from gizml_tile.lowering.expand.places import thread_part
+from gizml_tile.lowering.expand.places import crossed
 from gizml_tile.lowering.expand.shared import store_shared
 from gizml_tile.lowering.expand.specialised.boxes import corner, panel
 from gizml_tile.lowering.expand.specialised.ring import GROUP_THREADS, leads
@@ -180,13 +180,6 @@ def _to_memory(
     if not reads.matrices:
         store_shared(x, buffer, tile, piece, value, layout)
         return
-    moved = 0
-    for basis in (*reads.lane, *reads.warp):
-        moved |= basis
-    starts = [start for start, _ in reads.groups]
-    crossed = list(dict.fromkeys(start & moved for start in starts))
-    thread = thread_part(build, reads.lane, reads.warp)
-    offsets = build.add(build.map("xor", thread, build.constant(crossed, I32)), piece)
-    places = tuple((crossed.index(start & moved), start & ~moved) for start in starts)
+    offsets, places = crossed(build, reads.lane, reads.warp, [start for start, _ in reads.groups], piece)
     access = MatrixAccess(buffer, reads.matrices, reads.transposed, places)
     build.matrix_store(access, build.pick(value, reads.order), offsets)
