@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from gizml_tile.dtypes import DType
 from gizml_tile.lowering.planning import accesses, dots
+from gizml_tile.lowering.planning.bulk_stores import plan_stores
 from gizml_tile.lowering.planning.classes import (
     Class,
     Uses,
@@ -17,18 +18,14 @@ from gizml_tile.lowering.planning.classes import (
     find_free,
     find_uses,
 )
+from gizml_tile.lowering.planning.group_products import group_dot
 from gizml_tile.lowering.planning.in_memory import plan_in_memory
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
 from gizml_tile.lowering.planning.plan import Access, Chain, Choice, Dot, Plan, Specialised, Stage, TileLayout
 from gizml_tile.lowering.planning.registers import check_registers
 from gizml_tile.lowering.planning.residency import residents
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
-from gizml_tile.lowering.planning.specialised import (
-    group_dot,
-    plan_brought_stages,
-    plan_roles,
-    plan_stores,
-)
+from gizml_tile.lowering.planning.specialised import plan_brought_stages, plan_roles
 from gizml_tile.lowering.planning.stages import fast_axis, plan_stages
 from gizml_tile.lowering.planning.vectors import Traffic, traffic
 from gizml_tile.nodes import Node, TileProgram, View

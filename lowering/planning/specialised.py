@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gizml_tile.dtypes import BF16, F16, MASK
-from gizml_tile.layout import Linear
-from gizml_tile.layout.bits import bit_length
-from gizml_tile.lowering.planning.bounds import nonnegative
+from gizml_tile.dtypes import BF16, F16
+from gizml_tile.lowering.planning.boxes import has_boxes, is_once, starts_at_chunks
+from gizml_tile.lowering.planning.bulk_stores import STORE_BUFFERS
 from gizml_tile.lowering.planning.chained import in_streams, is_chained, of_computed, plan_rotation, powers
-from gizml_tile.lowering.planning.classes import ELEMENTWISE, is_wide
+from gizml_tile.lowering.planning.classes import is_wide
 from gizml_tile.lowering.planning.masks import grows, is_bounded
 from gizml_tile.lowering.planning.operands import (
     depends_on_counter_only,
@@ -22,14 +21,11 @@ from gizml_tile.lowering.planning.operands import (
 from gizml_tile.lowering.planning.panels import SPANS, panel_tile, span_of
 from gizml_tile.lowering.planning.plan import (
     UNIFORM,
-    BulkStore,
     Candidate,
     Choice,
-    Dot,
     Specialised,
     Stage,
     Stream,
-    TileLayout,
 )
 from gizml_tile.lowering.planning.stages import COPY, fast_axis
 from gizml_tile.lowering.planning.variants import choose
@@ -44,7 +40,6 @@ SPECIALISED, ALTERNATING, UNIFORM_WARPS = "specialised", "alternating", "uniform
 _ROWS = 64  # of a product by four warps
 _COLUMNS = (16, 256)
 _LARGEST_BOX = 256
-_CHUNK_BYTES = 16
 _MOST_GROUPS = 2
 _GROUP_WARPS = 4
 # A group with as many by itself keeps the matrix units busy while another stores.
@@ -66,7 +61,6 @@ _KEPT_REGISTERS = 4
 _SCRATCH_BYTES = 32 * 1024
 # What is left for alignment where nothing moves.
 _SPARE_BYTES = 1024
-_STORE_BUFFERS = 2
 
 
 def plan_roles(state: Planning) -> None:
@@ -214,7 +208,7 @@ def _refusals_of_form(
         for loop in loops
         if loop is not None
     )
-    once = [node for node in _blocks(products) if _is_once(state, node)] + _kept(state, products)
+    once = [node for node in _blocks(products) if is_once(state, node)] + _kept(state, products)
     if chained and (teams > 1 or rows != _ROWS * groups):
         yield "a product takes what is computed of another"
     if once and teams > 1:
@@ -227,7 +221,7 @@ def _refusals_of_form(
     turn = sum(_bytes(node) for node in blocks if node not in once)
     slots = max(state.program.stages, _FEWEST_SLOTS)
     scratch = _SCRATCH_BYTES if _moves(state) else _SPARE_BYTES
-    fixed = teams * (_store_bytes(_ROWS * groups) + scratch) + sum(_bytes(node) for node in once)
+    fixed = teams * (STORE_BUFFERS * _ROWS * groups * SPANS[0] + scratch) + sum(_bytes(node) for node in once)
     room = state.target.facts.workgroup_memory - fixed
     if slots * turn > room:
         yield f"{slots} turns of {turn} bytes are more than the {room} bytes of workgroup memory for them"
@@ -260,7 +254,7 @@ def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str]:
 
 def _of_block(state: Planning, node: Node, loop: Node) -> Iterator[str]:
     """Why the copy engine cannot bring an operand's block ahead of the products."""
-    once = _is_once(state, node)
+    once = is_once(state, node)
     if not once and state.uses.region[node] is not loop.regions[0]:
         yield "an operand is read in another loop or branch"
         return
@@ -276,23 +270,14 @@ def _of_block(state: Planning, node: Node, loop: Node) -> Iterator[str]:
     if len(view.block) != 2 or max(view.block) > _LARGEST_BOX:
         yield f"a block of {name} is no box of at most {_LARGEST_BOX} x {_LARGEST_BOX}"
     axis = fast_axis(state.signature, node)
-    if not _has_boxes(state, view.tensor) or axis is None:
+    if not has_boxes(state, view.tensor) or axis is None:
         yield f"the copy engine cannot move boxes of {name}: an address or step is no multiple of 16 bytes"
-    elif not _starts_at_chunks(state, node, axis):
+    elif not starts_at_chunks(state, node, axis):
         yield f"windows of {name} may start at no multiple of 16 bytes"
     if view.pad not in (0, False):
         yield f"outside {name} the copy engine gives zeros, and pad is {view.pad!r}"
     if any(each.op == "put" and each.attr.tensor == view.tensor for each in state.program.body.walk()):  # type: ignore[union-attr]
         yield f"{name} is written, too"
-
-
-def _starts_at_chunks(state: Planning, node: Node, axis: int) -> bool:
-    """Whether blocks start at multiples of 16 bytes along an axis: the copy engine fails at others."""
-    view = node.attr
-    assert isinstance(view, View)
-    size = state.program.tensors[view.tensor].dtype.bytes
-    along = (view.block if view.mode == "at" else state.facts[node].grain)[axis - 2]
-    return along * size % _CHUNK_BYTES == 0
 
 
 def _follows(state: Planning, node: Node, loop: Node) -> bool:
@@ -302,11 +287,6 @@ def _follows(state: Planning, node: Node, loop: Node) -> bool:
     if node.op in ("read", "sum", "max", "min", "param", "result"):
         return False
     return all(_follows(state, arg, loop) for arg in node.args)
-
-
-def _has_boxes(state: Planning, tensor: int) -> bool:
-    boxes = state.signature.boxes
-    return tensor < len(boxes) and boxes[tensor]
 
 
 def _accumulators(state: Planning, products: list[Node], loops: list[Node | None], groups: int) -> int:
@@ -325,11 +305,6 @@ def _accumulators(state: Planning, products: list[Node], loops: list[Node | None
     return most // threads
 
 
-def _is_once(state: Planning, node: Node) -> bool:
-    """Whether a block is read outside of loops and branches."""
-    return state.uses.region.get(node) is state.program.body
-
-
 def _blocks(products: list[Node]) -> list[Node]:
     """The reads that products take, each once."""
     found = dict.fromkeys(operand(arg).node for node in products for arg in node.args[:2])
@@ -339,7 +314,7 @@ def _blocks(products: list[Node]) -> list[Node]:
 def _kept(state: Planning, products: list[Node]) -> list[Node]:
     """The operands that are computed outside of loops, each once: they stay in workgroup memory."""
     found = dict.fromkeys(operand(arg).node for node in products for arg in node.args[:2])
-    return [node for node in found if node.op != "read" and _is_once(state, node)]
+    return [node for node in found if node.op != "read" and is_once(state, node)]
 
 
 def _bytes(node: Node) -> int:
@@ -347,128 +322,7 @@ def _bytes(node: Node) -> int:
     return node.shape[0] * node.shape[1] * node.dtype.bytes
 
 
-def _store_bytes(rows: int) -> int:
-    return _STORE_BUFFERS * rows * SPANS[0]
-
-
-# Products
-
-
-def group_dot(state: Planning, node: Node) -> Dot:
-    """How groups of four warps make a product: PTX ISA, "wgmma: register fragments"."""
-    assert state.specialised is not None
-    groups = state.specialised.groups
-    rows, columns = node.shape
-    left = operand(node.args[0]).node
-    dtype = left.dtype
-    assert dtype is not None
-    a, told = UNIFORM, "operands in workgroup memory"
-    if left.op != "read" and not _is_once(state, left):
-        # Pairs of 8 x 8 pieces of a result lie as the left operand of a product wants them.
-        a, told = _group_layout(groups, rows, left.shape[1]), "the left operand in registers"
-    made = Dot(None, dtype, (4 * groups, 1), a, UNIFORM, _group_layout(groups, rows, columns), groups)
-    told = f"asynchronous, 64 x {columns} by each four warps, {told}"
-    state.chose(node, "dot", Choice((Candidate("group_matrix", True, told),), "group_matrix"))
-    return made
-
-
-def _group_layout(groups: int, rows: int, columns: int) -> TileLayout:
-    across = [(0, 8 << bit) for bit in range(bit_length(columns // 8))]
-    own = rows // groups
-    warp = [(16, 0), (32, 0), *((own << bit, 0) for bit in range(bit_length(groups)))]
-    lane = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]
-    down = [(_ROWS << bit, 0) for bit in range(bit_length(own // _ROWS))]
-    linear = Linear.of((rows, columns), register=[(0, 1), (8, 0), *across, *down], lane=lane, warp=warp)
-    return TileLayout(f"result of {groups} x 4 warps" if groups > 1 else "result of 4 warps", linear)
-
-
-# Stores and stages
-
-
-def plan_stores(state: Planning) -> None:
-    """Which puts go through the copy engine: those of whole tiles in the layout of products."""
-    assert state.specialised is not None
-    stores: dict[Node, BulkStore] = {}
-    for node in state.program.body.nodes:
-        if node.op == "put":
-            why = _why_no_store(state, node) or _why_not_beside(state, node, stores)
-            name = "boxes by the copy engine"
-            if why is None:
-                stores[node] = _store(state, node)
-                told = f"{stores[node].buffers} pieces of workgroup memory in turn"
-                state.chose(node, "put", Choice((Candidate(name, True, told),), name))
-            else:
-                state.reasons[node] = f"not stored by the copy engine: {why}"
-    state.specialised = replace(state.specialised, stores=stores, deferred=_deferred(state, stores))
-
-
-def _deferred(state: Planning, stores: Mapping[Node, BulkStore]) -> frozenset[Node]:
-    """The reads and elementwise operations after all loops that serve one such put alone.
-
-    They have its tile's shape, or one row that all its rows share. A read of what the program writes stays
-    where it is.
-    """
-    written = {each.attr.tensor for each in state.program.body.walk() if each.op == "put"}  # type: ignore[union-attr]
-    serves: dict[Node, Node] = {}
-    for node in reversed(state.program.body.nodes):
-        if node in stores:
-            serves[node] = node
-            continue
-        puts = [serves.get(user) for user, _ in state.uses.of(node)]
-        if not puts or puts[0] is None or puts.count(puts[0]) < len(puts) or not is_wide(node):
-            continue
-        rows, columns = puts[0].args[0].shape
-        moves = node.op in ELEMENTWISE or (node.op == "read" and node.attr.tensor not in written)  # type: ignore[union-attr]
-        if moves and node.shape in ((rows, columns), (1, columns)):
-            serves[node] = puts[0]
-    return frozenset(serves) - frozenset(stores)
-
-
-def _why_no_store(state: Planning, node: Node) -> str | None:
-    view, tile = node.attr, node.args[0]
-    assert isinstance(view, View)
-    tensor = state.program.tensors[view.tensor]
-    accesses = [each for each in state.program.body.walk() if isinstance(each.attr, View)]
-    if sum(each.attr.tensor == view.tensor for each in accesses) > 1:  # type: ignore[union-attr]
-        return f"other accesses of {tensor.name} must come in order"
-    if tile not in state.classes or not any(
-        state.layouts[state.classes[tile]] is dot.c for dot in state.dots.values()
-    ):
-        return "the tile is not in the layout of a product"
-    if len(view.block) != 2 or tile.shape != view.shape:
-        return "the block is no box"
-    if not _has_boxes(state, view.tensor) or fast_axis(state.signature, node) != 1:
-        return f"an address or step of {tensor.name} is no multiple of 16 bytes"
-    if not _starts_at_chunks(state, node, 1):
-        return f"windows of {tensor.name} may start at no multiple of 16 bytes"
-    if not nonnegative(state.program).issuperset(node.args[1:]):
-        return "a coordinate may be negative, where the copy engine fails instead of storing less"
-    if tensor.dtype is MASK or view.block[1] * tensor.dtype.bytes < SPANS[-1]:
-        return f"rows of {view.block[1]} {tensor.dtype} are short, or no numbers"
-    return None
-
-
-def _why_not_beside(state: Planning, node: Node, stores: Mapping[Node, BulkStore]) -> str | None:
-    """Why a put cannot share the pieces of memory of others: its groups' parts would lie elsewhere."""
-    tile = _store(state, node).tile
-    for other in stores.values():
-        if other.tile.dtype is tile.dtype and other.tile.shape != tile.shape:
-            return f"panels of {other.tile.shape[1]} columns are stored, too"
-    return None
-
-
-def _store(state: Planning, node: Node) -> BulkStore:
-    view = node.attr
-    assert isinstance(view, View)
-    assert state.specialised is not None
-    rows, columns = view.block
-    groups = state.specialised.groups
-    dtype = state.program.tensors[view.tensor].dtype
-    span = span_of(dtype, columns)
-    width = span // dtype.bytes
-    buffers = min(_STORE_BUFFERS, rows // (_ROWS * groups) * columns // width)
-    layout = state.layouts[state.classes[node.args[0]]]
-    return BulkStore(layout, panel_tile(dtype, (_ROWS * groups, width)), span, buffers)
+# Stages
 
 
 def plan_brought_stages(state: Planning) -> None:
@@ -480,7 +334,7 @@ def plan_brought_stages(state: Planning) -> None:
     direct = any(node.op == "put" and node not in stores for node in state.program.body.walk())
     fixed = sum(elements * dtype.bytes for dtype, elements in state.specialised.pieces().items())
     fixed += state.specialised.teams * _SCRATCH_BYTES if direct or _moves(state) else _SPARE_BYTES
-    once = [node for node in blocks if _is_once(state, node)]
+    once = [node for node in blocks if is_once(state, node)]
     turn = sum(_bytes(node) for node in blocks if node not in once)
     kept = _kept(state, products)
     room = state.target.facts.workgroup_memory - fixed - sum(_bytes(node) for node in [*once, *kept])
