@@ -52,7 +52,7 @@ def _launch(plan: Plan, kernel: Kernel) -> Iterator[str]:
         yield "programs later along axis 0 begin first, as they take more turns"
     largest = max((layout.registers for layout in plan.layouts.values()), default=0)
     yield f"a thread holds up to {largest} elements of one tile in its {facts.registers} registers"
-    if plan.resident > 1:
+    if plan.resident > 1 and plan.specialised is None:
         most = facts.unit_registers // (plan.resident * plan.threads) // 8 * 8
         yield (
             f"{plan.resident} programs should share a multiprocessor, to hide each other's waiting: "
@@ -77,11 +77,16 @@ def _roles(plan: Plan) -> Iterator[str]:
     few, many = found.registers
     if many:
         yield f"those that multiply have {many} registers a thread and the others {few}"
-    yield "a multiprocessor has one workgroup, which runs programs in turn"
+    workgroups = "one workgroup" if found.resident == 1 else _count(found.resident, "workgroup")
+    runs = "which runs programs in turn" if found.persistent else "with one program each"
+    yield f"a multiprocessor has {workgroups}, {runs}"
     for loop in found.loops:
-        flows = ", products waited for a turn later" if loop in found.flowing else ""
-        slots = max(stage.slots for stage in plan.stages.values() if stage.loop is loop)
-        yield f"loop {_where(loop.place)}: a ring of {slots} turns' blocks{flows}"
+        notes = ["products waited for a turn later"] if loop in found.flowing else []
+        if found.chained.get(loop) is not None:
+            notes.append("the last product of a turn made beside the first ones of the next")
+        slots = [stream.slots for stream in found.streams if stream.loop is loop]
+        rings = "a ring" if len(slots) == 1 else f"{len(slots)} rings"
+        yield ", ".join([f"loop {_where(loop.place)}: {rings} of {max(slots)} turns' blocks", *notes])
 
 
 def _memory(plan: Plan, kernel: Kernel) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 from gizml_tile.dtypes import F32, I32
@@ -105,9 +106,10 @@ def _exp(build: Builder, x: Value) -> Value:
     return build.map("exp2", build.mul(x, build.constant(_LOG2_E, F32)))
 
 
-def power(build: Builder, x: Value, y: Value) -> Value:
-    """exp(x - y) where y has few registers, which stretch: each is scaled once."""
+def power(build: Builder, x: Value, factor: float, y: Value) -> Value:
+    """exp(factor x - y) where y has few registers, which stretch: each is scaled once."""
     scale = build.constant(_LOG2_E, F32)
+    whole = build.constant(struct.unpack("f", struct.pack("f", factor * _LOG2_E))[0], F32)
     few, which = y, (0,) * x.count
     if y.op == "pick":
         assert isinstance(y.attr, tuple)
@@ -115,7 +117,7 @@ def power(build: Builder, x: Value, y: Value) -> Value:
     elif y.count > 1:
         which = tuple(range(y.count))
     less = build.map("neg", build.mul(few, scale))
-    return build.map("exp2", build.fma(x, scale, build.pick(less, which)))
+    return build.map("exp2", build.fma(x, whole, build.pick(less, which)))
 
 
 def _exp2(build: Builder, x: Value) -> Value:

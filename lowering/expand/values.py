@@ -12,6 +12,7 @@ from gizml_tile.lowering.expand.specialised.masks import guarded_select
 from gizml_tile.lowering.expand.storage import convert
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.planning.plan import TileLayout
+from gizml_tile.lowering.planning.scales import scaled
 from gizml_tile.nodes import Const, Node, Scalar
 
 
@@ -39,7 +40,9 @@ def make_tile(x: Expansion, node: Node, layout: TileLayout) -> Value:
         if x.plan.specialised is not None and node in x.plan.specialised.guarded:
             return guarded_select(x, node, layout)
         if x.plan.specialised is not None and node in x.plan.specialised.powers:
-            return power(build, *(x.operand(arg, layout) for arg in node.args[0].args))
+            larger, less = node.args[0].args
+            tile, factor = scaled(larger) or (larger, 1.0)
+            return power(build, x.operand(tile, layout), factor, x.operand(less, layout))
         return expand_elementwise(build, x.target, node, [x.operand(arg, layout) for arg in node.args])
 
 

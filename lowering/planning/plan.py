@@ -213,6 +213,7 @@ class Specialised:
     chained: Mapping[Node, Rotation | None] = field(default_factory=dict)
     powers: frozenset[Node] = frozenset()
     guarded: frozenset[Node] = frozenset()
+    resident: int = 1
     longest_first: bool = False
 
     @property

@@ -24,6 +24,7 @@ from gizml_tile.lowering.planning.operands import operand, used_by_products_only
 from gizml_tile.lowering.planning.plan import Access, Chain, Choice, Dot, Plan, Specialised, Stage, TileLayout
 from gizml_tile.lowering.planning.registers import check_registers
 from gizml_tile.lowering.planning.residency import residents
+from gizml_tile.lowering.planning.scales import sink_scales
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.lowering.planning.specialised import plan_brought_stages, plan_roles
 from gizml_tile.lowering.planning.stages import fast_axis, plan_stages
@@ -69,6 +70,7 @@ def plan(
     Raises TileError where a variant that the program asks for cannot serve, or the program does not fit
     the device.
     """
+    program = sink_scales(program)
     uses = find_uses(program)
     reads_and_puts = [node for node in program.body.walk() if node.op in ("read", "put")]
     state = Planning(
@@ -96,6 +98,8 @@ def plan(
     homes = _homes(state, bypassed)
     check_registers(program, target, state.warps, homes)
     resident, again = residents(program, target, state.warps, homes)
+    if state.specialised is not None:
+        resident = state.specialised.resident
     return Plan(
         program,
         target,

@@ -117,5 +117,11 @@ def workgroup_share(target: Target, warps: int) -> int:
     """
     facts = target.facts
     if 2 * warps * facts.lanes * (facts.registers + 1) <= facts.unit_registers:
-        return min(facts.unit_memory // 2 - _RESERVED_BYTES, facts.workgroup_memory)
+        return half_memory(target)
     return facts.workgroup_memory
+
+
+def half_memory(target: Target) -> int:
+    """The workgroup memory in bytes of each of two workgroups that share a multiprocessor."""
+    facts = target.facts
+    return min(facts.unit_memory // 2 - _RESERVED_BYTES, facts.workgroup_memory)

@@ -27,6 +27,7 @@ from gizml_tile.lowering.planning.plan import (
     Stage,
     Stream,
 )
+from gizml_tile.lowering.planning.residency import half_memory
 from gizml_tile.lowering.planning.stages import COPY, fast_axis
 from gizml_tile.lowering.planning.variants import choose
 from gizml_tile.nodes import REDUCTIONS, Node, View
@@ -55,6 +56,8 @@ _FEWEST_SLOTS, _MOST_SLOTS = 2, 8
 _TRADED_REGISTERS = (40, 232)
 # Likewise where products are chained, which takes more.
 _CHAINED_REGISTERS = (24, 240)
+# And where two workgroups of 256 threads share a multiprocessor.
+_SHARED_REGISTERS = (24, 232)
 # Of a thread's registers the assembler takes so many for itself.
 _KEPT_REGISTERS = 4
 # Workgroup memory for what moves between layouts, where something does.
@@ -98,20 +101,27 @@ def plan_roles(state: Planning) -> None:
 def _chain(state: Planning, products: list[Node]) -> None:
     """Decide how loops with chained products run, if there are some."""
     assert state.specialised is not None
-    found = state.specialised
-    limit = _CHAINED_REGISTERS[1] if found.registers[1] else state.target.facts.registers
+    found, resident = state.specialised, 1
+    registers = _CHAINED_REGISTERS if found.groups > 1 else (0, 0)
+    if found.groups == 1:
+        # A group alone waits for its own products: another workgroup should use the units meanwhile.
+        turns = max(state.program.stages, _FEWEST_SLOTS) * _turn_bytes(state, products)
+        if turns + _fixed_bytes(state, products, 1, 1) <= half_memory(state.target):
+            registers, resident = _SHARED_REGISTERS, 2
+    limit = (registers[1] or state.target.facts.registers) - _KEPT_REGISTERS
     threads = found.groups * _GROUP_WARPS * state.target.facts.lanes
     chained = {
-        loop: plan_rotation(state, loop, inside, threads, limit - _KEPT_REGISTERS)
+        loop: plan_rotation(state, loop, inside, threads, limit)
         for loop in found.loops
         if is_chained(state, inside := [node for node in products if _loop_of(state, node) is loop], loop)
     }
     if chained:
         state.specialised = replace(
             found,
-            registers=_CHAINED_REGISTERS if found.registers[1] else found.registers,
+            registers=registers,
             flowing=found.flowing.difference(chained),
             chained=chained,
+            resident=resident,
             powers=powers(state),
             guarded=_guarded(state),
             longest_first=any(grows(loop.args[1], 0) for loop in chained),
@@ -217,14 +227,23 @@ def _refusals_of_form(
     needed = _accumulators(state, products, loops, groups)
     if needed > most:
         yield f"accumulators take {needed} registers of each thread, and {most} leave enough"
-    blocks = _blocks(products)
-    turn = sum(_bytes(node) for node in blocks if node not in once)
-    slots = max(state.program.stages, _FEWEST_SLOTS)
-    scratch = _SCRATCH_BYTES if _moves(state) else _SPARE_BYTES
-    fixed = teams * (STORE_BUFFERS * _ROWS * groups * SPANS[0] + scratch) + sum(_bytes(node) for node in once)
-    room = state.target.facts.workgroup_memory - fixed
+    turn, slots = _turn_bytes(state, products), max(state.program.stages, _FEWEST_SLOTS)
+    room = state.target.facts.workgroup_memory - _fixed_bytes(state, products, teams, groups)
     if slots * turn > room:
         yield f"{slots} turns of {turn} bytes are more than the {room} bytes of workgroup memory for them"
+
+
+def _turn_bytes(state: Planning, products: list[Node]) -> int:
+    """The workgroup memory of one turn's blocks, of all loops."""
+    return sum(_bytes(node) for node in _blocks(products) if not is_once(state, node))
+
+
+def _fixed_bytes(state: Planning, products: list[Node], teams: int, groups: int) -> int:
+    """At most so much workgroup memory is for other things than blocks of loops."""
+    scratch = _SCRATCH_BYTES if _moves(state) else _SPARE_BYTES
+    once = [node for node in _blocks(products) if is_once(state, node)]
+    stays = sum(_bytes(node) for node in [*once, *_kept(state, products)])
+    return teams * (STORE_BUFFERS * _ROWS * groups * SPANS[0] + scratch) + stays
 
 
 def _is_known_before(state: Planning, node: Node) -> bool:
@@ -335,9 +354,12 @@ def plan_brought_stages(state: Planning) -> None:
     fixed = sum(elements * dtype.bytes for dtype, elements in state.specialised.pieces().items())
     fixed += state.specialised.teams * _SCRATCH_BYTES if direct or _moves(state) else _SPARE_BYTES
     once = [node for node in blocks if is_once(state, node)]
-    turn = sum(_bytes(node) for node in blocks if node not in once)
     kept = _kept(state, products)
-    room = state.target.facts.workgroup_memory - fixed - sum(_bytes(node) for node in [*once, *kept])
+    memory = state.target.facts.workgroup_memory
+    if state.specialised.resident > 1:
+        memory = half_memory(state.target)
+    room = memory - fixed - sum(_bytes(node) for node in [*once, *kept])
+    turn = _turn_bytes(state, products)
     slots = state.program.stages or max(_FEWEST_SLOTS, min(_MOST_SLOTS, room // max(turn, 1)))
     streams = [Stream(None, (node,), 1) for node in once]
     for loop in state.specialised.loops:

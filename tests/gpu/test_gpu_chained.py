@@ -21,9 +21,11 @@ TYPES = {"bf16": tile.BF16, "f16": tile.F16}
 
 
 @tile.kernel(grid=lambda q, BM, **_: (tile.cdiv(q.shape[1], BM), q.shape[0]))
-def attention(p, q, k, v, out, *, D, BM=128, BN=128, CAUSAL=False, APPROX=False, KIND="bf16"):
+def attention(p, q, k, v, out, *, D, BM=128, BN=128, CAUSAL=False, APPROX=False, KIND="bf16", TURNS=""):
     if APPROX:
         p.approx()
+    if TURNS:
+        p.variant("turns", TURNS)
     i, head = p.id(0), p.id(1)
     Q, K, V = p.read(q, [BM, D]), p.read(k, [BN, D]), p.read(v, [BN, D])
     query = Q[head, i, 0]
@@ -230,6 +232,22 @@ def test_where_no_product_is_left_to_the_next_turn(constants, why):
     assert "in order  chosen" in told
 
 
+@pytest.mark.parametrize("turns", ["rotated", "in order"])
+def test_turns_can_be_chosen(turns):
+    q, k, v = (numbers(1, 328, 64, kind="bf16", seed=seed) for seed in range(3))
+    out = room(1, 328, 64, kind="bf16")
+    assert is_chained(attention, q, k, v, out, D=64, TURNS=turns)
+    simulated(attention, q, k, v, out, D=64, TURNS=turns)
+    assert np.abs(wide(out) - softmax_of(q, k, v, False)).max() <= 2.0**-7
+
+
+def test_groups_alone_share_a_multiprocessor():
+    q, k, v = (numbers(1, 64, 64, kind="bf16", seed=seed) for seed in range(3))
+    told = attention.explain(q, k, v, room(1, 64, 64, kind="bf16"), **HOPPER, D=64, BM=64)
+    assert "a multiprocessor has 2 workgroups, with one program each" in told
+    assert "2 rings of 3 turns' blocks, the last product of a turn made beside the first ones" in told
+
+
 def longest(kernel, *tensors, **constants):
     """Whether programs later along the first axis begin first."""
     return "programs later along axis 0 begin first" in kernel.explain(*tensors, **HOPPER, **constants)
@@ -248,3 +266,13 @@ def test_masks_that_are_set_as_a_whole_are_passed_over():
     # In the first turn and in the others a branch of the whole group leads around the comparisons.
     around = [part for part in text.split("bra.uni") if part.count("setp.le.f32") >= 32]
     assert len(around) == 2
+
+
+def test_the_scale_of_scores_is_part_of_the_exponentials():
+    q, k, v = (numbers(1, 256, 64, kind="bf16", seed=seed) for seed in range(3))
+    given = q, k, v, room(1, 256, 64, kind="bf16")
+    scale = "0f3E000000"
+    approximate, exact = (attention.source(*given, **HOPPER, D=64, APPROX=each) for each in (True, False))
+    # Of a thread's two rows the largest, in the first turn and in the others.
+    assert approximate.count(scale) == 4
+    assert exact.count(scale) > 64
