@@ -81,16 +81,13 @@ class Builder:
         return self._leaf("constant", value, dtype)
 
     def thread(self) -> Value:
-        return self._from(self.first_thread, self._leaf("thread", None, I32))
+        return self.sub(self._leaf("thread", None, I32), self.constant(self.first_thread, I32))
 
     def lane(self) -> Value:
         return self._leaf("lane", None, I32)
 
     def warp(self) -> Value:
-        return self._from(self.first_warp, self._leaf("warp", None, I32))
-
-    def _from(self, first: int, number: Value) -> Value:
-        return self.sub(number, self.constant(first, I32)) if first else number
+        return self.sub(self._leaf("warp", None, I32), self.constant(self.first_warp, I32))
 
     def workgroup(self, axis: int = 0) -> Value:
         return self._leaf("workgroup", axis, I32)

@@ -24,8 +24,6 @@ Registers
     pick            attr: which registers, in order, repeats allowed
     join            the operands' registers, one after the other
     bitcast         the same bits as ``dtype``, register by register (sizes agree)
-    again           value, other: the value's registers, which an assembler takes for new ones that are there
-                    once the other's are, so that it makes again from them what it made before
     convert         the value as ``dtype``: to a float rounds to nearest even (FP8 saturates); a float to an
                     integer truncates and saturates, NaN gives 0; integers wrap, and extend their sign
                     (U8: zeros); MASK gives 0 and 1
@@ -70,8 +68,6 @@ Transactions (Hopper): barriers in workgroup memory that count arrivals and byte
                                                 to bulk copies and asynchronous matrix operations
     group_fence, group_commit, group_wait       order asynchronous matrix operations (four warps together)
     group_mma       a, b, c                     attr: `GroupMatrix`; a, b: offset in a buffer or registers
-    kernel_wait                                 until the kernel before in the stream has ended, where this
-                                                one began before that; the next one may begin
     registers       attr: (how many each thread of this role may hold, whether that is an increase)
 
 Structure (each has blocks)
@@ -383,12 +379,12 @@ LEAVES = frozenset("constant param thread lane warp workgroup workgroups paramet
 UNARY = frozenset("neg abs sqrt not exp2 log2 reciprocal rsqrt tanh".split())
 BINARY = frozenset("add sub mul div rem high min max minimum maximum and or xor shl shr ushr".split())
 COMPARISONS = frozenset("lt le gt ge eq ne".split())
-ELEMENTWISE = UNARY | BINARY | COMPARISONS | frozenset("fma select convert bitcast again".split())
+ELEMENTWISE = UNARY | BINARY | COMPARISONS | frozenset("fma select convert bitcast".split())
 APPROXIMATE = frozenset("exp2 log2 reciprocal rsqrt tanh".split())
 EFFECTS = frozenset(
     "store matrix_store copy copy_commit copy_wait barrier warp_barrier signal_init signal_expect "
-    "signal_arrive signal_wait bulk_load bulk_store bulk_commit bulk_wait fence_async kernel_wait "
-    "group_fence group_commit group_wait registers when roles".split()
+    "signal_arrive signal_wait bulk_load bulk_store bulk_commit bulk_wait fence_async group_fence "
+    "group_commit group_wait registers when roles".split()
 )
 # Their value depends on memory, or on other threads, at the place where they stand.
 ORDERED = EFFECTS | frozenset("load matrix_load shuffle mma group_mma".split())

@@ -66,10 +66,7 @@ class LaunchShape:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A kernel as PTX for one architecture, such as ``sm_90a``; ``workgroup_memory`` in bytes.
-
-    An ``overlapping`` kernel may begin before the one before it in its stream has ended: it waits itself.
-    """
+    """A kernel as PTX for one architecture, such as ``sm_90a``; ``workgroup_memory`` in bytes."""
 
     text: str
     entry: str
@@ -80,7 +77,6 @@ class Artifact:
     parameters: tuple[Parameter, ...] = ()
     maps: tuple[MapSpec, ...] = ()
     launch: LaunchShape = LaunchShape()
-    overlapping: bool = False
 
 
 def of_emitted(emitted: Any, cluster: int = 1, launch: LaunchShape = LaunchShape()) -> Artifact:
@@ -108,7 +104,6 @@ def of_emitted(emitted: Any, cluster: int = 1, launch: LaunchShape = LaunchShape
         (*arguments, *(Parameter("tensor_map", number) for number in range(len(maps)))),
         maps,
         launch,
-        emitted.overlapping,
     )
 
 
@@ -139,7 +134,6 @@ def describe(artifact: Artifact) -> dict[str, Any]:
             for each in artifact.maps
         ],
         "launch": [artifact.launch.kind, artifact.launch.per_processor],
-        "overlapping": artifact.overlapping,
     }
 
 
@@ -158,5 +152,4 @@ def restore(metadata: dict[str, Any], text: str) -> Artifact:
             for tensor, sides, *rest in metadata["maps"]
         ),
         LaunchShape(*metadata["launch"]),
-        metadata["overlapping"],
     )

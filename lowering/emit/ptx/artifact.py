@@ -37,8 +37,7 @@ class PtxArtifact:
 
     A launch passes ``arguments`` and then ``maps``, each in order, to ``entry`` with ``threads`` threads
     and ``workgroup_memory`` bytes of dynamic workgroup memory. ``resident`` workgroups are meant to
-    share a multiprocessor. A ``persistent`` kernel takes any number of workgroups; an ``overlapping`` one
-    may begin before the one before it in the stream has ended.
+    share a multiprocessor. A ``persistent`` kernel takes any number of workgroups.
     """
 
     text: str
@@ -50,4 +49,3 @@ class PtxArtifact:
     maps: tuple[TensorMap, ...]
     resident: int
     persistent: bool = False
-    overlapping: bool = False

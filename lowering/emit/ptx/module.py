@@ -80,7 +80,6 @@ def emit(kernel: Kernel) -> PtxArtifact:
         maps=tuple(writer.maps),
         resident=kernel.resident,
         persistent=kernel.persistent,
-        overlapping=any(each.op == "kernel_wait" for each in kernel.body.walk()),
     )
 
 

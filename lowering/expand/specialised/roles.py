@@ -28,7 +28,6 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
 
     build.when(first, prepare)
     build.barrier(0, x.plan.launched_threads)
-    build.emit("kernel_wait")
     few, many = specialised.registers
 
     def multiply_one() -> None:
