@@ -38,8 +38,8 @@ class Bench(Protocol):
     def fetch(self, low: int, high: int) -> np.ndarray[Any, Any]:
         """The bytes of memory, in the host's."""
 
-    def ready(self, kernel: Any) -> None:
-        """Do what comes before a first launch. Raises TileError where a kernel does not fit the device."""
+    def ready(self, kernel: Any, grid: Grid) -> None:
+        """Do what comes before a first launch. Raises TileError where it does not fit the device."""
 
     def launch(
         self, kernel: Any, tensors: Sequence[TensorInfo], scalars: Sequence[int | float], grid: Grid
@@ -70,7 +70,7 @@ class HostBench:
         """A copy of the bytes."""
         return np.frombuffer(ctypes.string_at(low, high - low), np.uint8)
 
-    def ready(self, kernel: Any) -> None:
+    def ready(self, kernel: Any, grid: Grid) -> None:
         """Code for the CPU is ready when it is compiled."""
 
     def launch(

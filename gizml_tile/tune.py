@@ -181,7 +181,7 @@ def _measured(
         with trial.bench(device, prepared.infos, stream) as bench:
             try:
                 executable = code(traces, request, prepared, layout_on(device, request, prepared))
-                bench.ready(executable)
+                bench.ready(executable, request.grid)
             except TileError as error:
                 skipped[label] = error
                 continue

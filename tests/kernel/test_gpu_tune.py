@@ -120,6 +120,17 @@ def test_configurations_that_do_not_fit_are_left_out_and_named(cuda):
     assert not cuda.memory
 
 
+def test_grids_that_are_too_large_are_left_out_and_named(cuda):
+    @tile.kernel(grid=lambda out, ROWS: (1 << 16, ROWS), configs=[{"ROWS": 1 << 16}, {"ROWS": 2}])
+    def double(p, x, out, *, ROWS):
+        p.write(out, [64])[p.id(0)] = p.read(x, [64])[p.id(0)] * 2
+
+    x, out = arrays()
+    with pytest.warns(TileWarning, match="configuration ROWS=65536 is left out: .* has 4294967296 programs"):
+        double(x, out)
+    assert double.best(x, out) == {"ROWS": 2} and not cuda.memory
+
+
 def test_results_that_differ_are_an_error(cuda):
     cuda.sizes = [8, 8, 8]
     x, out = arrays()

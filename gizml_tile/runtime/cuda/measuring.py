@@ -72,9 +72,10 @@ class Bench:
         driver.call("cuMemcpyDtoH", found.ctypes.data, low, high - low, doing=_DOING)
         return found
 
-    def ready(self, kernel: CudaKernel) -> None:
-        """Load a kernel. Raises TileError where it does not fit the device."""
+    def ready(self, kernel: CudaKernel, grid: Sequence[int]) -> None:
+        """Load a kernel. Raises TileError where it or its grid does not fit the device."""
         kernel.loaded(self._device.ordinal)
+        kernel.workgroups(grid, self._device.ordinal)
 
     def launch(
         self,
