@@ -100,3 +100,26 @@ def attention(p, q, k, v, out, *, D=64, BM=64, BN=64):
         acc = acc * shrink + weights.to(tile.F16) @ V[batch, head, j, 0]
         top = higher
     Out[batch, head, i, 0] = acc / total
+
+
+@tile.kernel(grid=lambda q, BM, **_: (tile.cdiv(q.shape[2], BM), q.shape[1], q.shape[0]))
+def attention_bf16(p, q, k, v, out, *, D, CAUSAL=False, APPROX=False, BM=128, BN=128):
+    if APPROX:
+        p.approx()
+    i, head, batch = p.id(0), p.id(1), p.id(2)
+    Q, K, V, Out = p.read(q, [BM, D]), p.read(k, [BN, D]), p.read(v, [BN, D]), p.write(out, [BM, D])
+    queries = Q[batch, head, i, 0]
+    top, total, acc = p.full([BM, 1], -math.inf), p.zeros([BM, 1]), p.zeros([BM, D])
+    blocks = min(K.blocks(2), tile.cdiv((i + 1) * BM, BN)) if CAUSAL else K.blocks(2)
+    for j in range(blocks):
+        scores = (queries @ K[batch, head, j, 0].T) * D**-0.5
+        if CAUSAL:
+            seen = p.iota([1, BN], 1) + j * BN <= p.iota([BM, 1], 0) + i * BM
+            scores = scores if seen else -math.inf
+        higher = max(top, scores.max(1))
+        weights = (scores - higher).exp()
+        shrink = (top - higher).exp()
+        total = total * shrink + weights.sum(1)
+        acc = acc * shrink + weights.to(tile.BF16) @ V[batch, head, j, 0]
+        top = higher
+    Out[batch, head, i, 0] = acc / total

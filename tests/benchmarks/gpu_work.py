@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import gpu_kernels as ours
 import torch
 from gpu_timing import Call, Case, Ours, error_of, fastest
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 try:
     import gpu_peers as peers
@@ -39,9 +40,11 @@ def chosen(
     return Ours(call, choice, (error_of(call, tensors[-1], truth), allowed))
 
 
-def exact_and_approximate(kernel, *tensors: torch.Tensor, **given) -> dict[str, Ours]:
+def exact_and_approximate(
+    kernel, *tensors: torch.Tensor, allowed: float = BF16_ERROR, **given
+) -> dict[str, Ours]:
     return {
-        name: chosen(kernel, *tensors, **given, APPROX=bool(name), allowed=BF16_ERROR)
+        name: chosen(kernel, *tensors, **given, APPROX=bool(name), allowed=allowed)
         for name in ("", ", approx")
     }
 
@@ -240,6 +243,57 @@ def matmul_bf16_rows(quick: bool) -> Iterator[Case]:
     yield from map(matmul_bf16, (1024, 4096) if quick else (1024, 2048, 4096, 8192))
 
 
+ATTENTION_SIZES = [{"BM": bm, "BN": bn} for bm, bn in ((128, 128), (128, 64), (64, 128), (64, 64))]
+
+
+def attention_truth(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """One head after the other, as the scores of all in float64 are large."""
+    length, depth = q.shape[2:]
+    hidden = torch.ones(length, length, dtype=torch.bool, device=DEVICE).triu(1)
+    heads = []
+    for each in zip(*(tensor.flatten(0, 1).unbind() for tensor in (q, k, v)), strict=True):
+        queries, keys, values = (tensor.double() for tensor in each)
+        scores = queries @ keys.T * depth**-0.5
+        if causal:
+            scores.masked_fill_(hidden, -math.inf)
+        heads.append(scores.softmax(1) @ values)
+    return torch.stack(heads).view(q.shape)
+
+
+def attention_bf16(length: int, depth: int, causal: bool) -> Case:
+    q, k, v = (random(4, 16, length, depth) for _ in range(3))
+    out = torch.empty_like(q)
+
+    def by(backend: SDPBackend) -> Callable[[], Call]:
+        def call() -> torch.Tensor:
+            with sdpa_kernel(backend):
+                return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+        return lambda: (call(), call)[1]
+
+    mine = exact_and_approximate(
+        ours.attention_bf16,
+        *(q, k, v, out),
+        sizes=ATTENTION_SIZES,
+        truth=lambda: attention_truth(q, k, v, causal),
+        allowed=PEER_ERROR,  # weights are rounded to BF16 on the way, as everyone's are
+        D=depth,
+        CAUSAL=causal,
+    )
+    made = others(cuDNN=by(SDPBackend.CUDNN_ATTENTION), FlashAttention=by(SDPBackend.FLASH_ATTENTION))
+    work = 4.0 * q.numel() * length / (2 if causal else 1)
+    return Case(
+        f"attention bf16 D {depth}, S {length}{', causal' if causal else ''}", work, "TFLOP/s", mine, made
+    )
+
+
+def attention_rows(quick: bool) -> Iterator[Case]:
+    for depth in (128, 64):
+        for length in (2048,) if quick else (2048, 4096, 8192):
+            for causal in (False, True):
+                yield attention_bf16(length, depth, causal)
+
+
 ROWS: dict[str, Callable[[bool], Iterator[Case]]] = {
     "copy": copy_rows,
     "add": add_rows,
@@ -250,4 +304,5 @@ ROWS: dict[str, Callable[[bool], Iterator[Case]]] = {
     "transpose": transpose_rows,
     "f32": matmul_f32_rows,
     "bf16": matmul_bf16_rows,
+    "attention": attention_rows,
 }

@@ -151,8 +151,12 @@ class Writer:
 
     def condition(self):
         sign = self.random.choice(["<", "<=", ">", ">=", "==", "!="])
-        index = self.random.choice(["i", "j"] + [n for n in self.indices if n not in ("i", "j", "n")])
-        return self.random.choice([f"{index} {sign} {self.index(1)}", f"0 <= {index} < 2", f"n {sign} 2"])
+        index = self.random.choice(
+            ["i", "j"] + [n for n in self.indices if n not in ("i", "j", "n")]
+        )
+        return self.random.choice(
+            [f"{index} {sign} {self.index(1)}", f"0 <= {index} < 2", f"n {sign} 2"]
+        )
 
     # Statements
 
@@ -207,7 +211,9 @@ class Writer:
         elif kind == "exit" and in_unrolled and not on_device:
             self.line(depth, f"if {pick(['FLAG', 'SIZE == 4'])}:")
             self.line(depth + 1, pick(["break", "continue"]))
-        elif kind in ("fresh", "define") and self.wild:  # a name that may have no value where it is read
+        elif (
+            kind in ("fresh", "define") and self.wild
+        ):  # a name that may have no value where it is read
             self.line(depth, f"d = {self.tile(1)}")
             self.tiles = ["a", "b", "c", "d"]
         elif kind == "fresh" and self.loose:

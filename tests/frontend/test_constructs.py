@@ -538,7 +538,9 @@ def test_helpers_run_on_host_values_and_on_tiles():
 
 def test_a_program_used_outside_a_trace():
     function = rewritten(
-        written("def helper(x: tile.Tile):\n    for k in range(2):\n        x += k\n    return x\n"),
+        written(
+            "def helper(x: tile.Tile):\n    for k in range(2):\n        x += k\n    return x\n"
+        ),
         "helper",
     )
     with pytest.raises(tile.TileError, match="this runs only while a kernel is traced"):
@@ -562,7 +564,9 @@ def test_a_kernel_that_returns_early_on_a_constant():
 
 
 def test_positions_in_a_tab_indented_file():
-    source = "class Holder:\n\tdef kernel(p, x):\n\t\tout = p.read(x, [4])[0]\n\t\tout = out + 'a'\n"
+    source = (
+        "class Holder:\n\tdef kernel(p, x):\n\t\tout = p.read(x, [4])[0]\n\t\tout = out + 'a'\n"
+    )
     holder = {}
     import linecache
 
@@ -591,6 +595,8 @@ def test_long_expressions(count):
     if count < 200:
         assert explicit(function).count(".add(1)") == count
         return
-    with pytest.raises(tile.TileError, match="kernel holds an expression of too many parts") as caught:
+    with pytest.raises(
+        tile.TileError, match="kernel holds an expression of too many parts"
+    ) as caught:
         explicit(function)
     assert caught.value.lineno == 1

@@ -532,7 +532,11 @@ def sizes(n):
 def test_undecorated_helpers_are_rewritten():
     names = {"helper_total": helper_total, "helper_relu": helper_relu}
     assert result("out = helper_total(out - 2, 2)", **names) == [-1, 0, 3, 6]
-    assert helper_relu.__code__.co_filename == __file__ and helper_relu(3) == 3 and helper_relu(-1) == 0
+    assert (
+        helper_relu.__code__.co_filename == __file__
+        and helper_relu(3) == 3
+        and helper_relu(-1) == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -693,7 +697,9 @@ def test_globals_and_closures_are_read_anew():
     def make(scale):
         @tile.kernel(grid=1)
         def scaled(p, x, y):
-            p.write(y, [4])[0] = p.read(x, [4])[0] * scale + OFFSET if OFFSET else p.read(x, [4])[0] * scale
+            p.write(y, [4])[0] = (
+                p.read(x, [4])[0] * scale + OFFSET if OFFSET else p.read(x, [4])[0] * scale
+            )
 
         def change(value):
             nonlocal scale
@@ -969,7 +975,9 @@ def test_tracebacks_point_at_the_persons_expression():
     function = written(source, boom=boom, filename="<places>")
     with pytest.raises(ZeroDivisionError) as caught:
         ir(rewritten(function), tensor("x", 1), tensor("y", 1), True)
-    frames = [frame for frame in _frames(caught.tb) if frame.tb_frame.f_code.co_filename == "<places>"]
+    frames = [
+        frame for frame in _frames(caught.tb) if frame.tb_frame.f_code.co_filename == "<places>"
+    ]
     lines = [frame.tb_lineno for frame in frames]
     assert lines == [4, 5, 5]
     names = [frame.tb_frame.f_code.co_name for frame in frames]
@@ -1016,7 +1024,9 @@ def test_columns_count_characters_beyond_ascii():
 
 
 def test_same_ir_with_scalars():
-    function = written("def kernel(p, x, y, n):\n    p.write(y, [4])[0] = p.read(x, [4])[n % 2] * (n < 3)\n")
+    function = written(
+        "def kernel(p, x, y, n):\n    p.write(y, [4])[0] = p.read(x, [4])[n % 2] * (n < 3)\n"
+    )
     with pytest.raises(tile.TileError, match="mul does not take masks"):
         same_ir(function, tensor("x", 1), tensor("y", 1), scalar("n"))
 
@@ -1036,9 +1046,7 @@ def test_a_preview_needs_only_the_originals_globals():
 def test_code_that_a_tool_instruments():
     import ast
 
-    source = (
-        "def kernel(p, x, y, *, N=2):\n    t = p.read(x, [4])[0]\n    t = t * N\n    p.write(y, [4])[0] = t\n"
-    )
+    source = "def kernel(p, x, y, *, N=2):\n    t = p.read(x, [4])[0]\n    t = t * N\n    p.write(y, [4])[0] = t\n"
     filename = "<instrumented>"
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
 
@@ -1094,7 +1102,9 @@ def test_the_original_is_written_like_the_explicit_text():
     )
     function = written(f"{source}run = Holder.run\n", "run", mark=lambda function: function)
     original = rewrite(capture(function), "kernel").original
-    assert original == ('def run(p, x):\n    text = """\n  odd\n"""\n    p.write(x, [4])[0] = 1  # one\n')
+    assert original == (
+        'def run(p, x):\n    text = """\n  odd\n"""\n    p.write(x, [4])[0] = 1  # one\n'
+    )
     assert explicit(function) == original.replace("[0] = 1", ".put(1, [0])")
 
 

@@ -84,7 +84,9 @@ def kernel(p, x, y, n, *, DEBUG=False, SIZE=8):
 def test_expression(source, expected):
     function = written(f"{HEAD}    value = {source}\n    keep(value)\n", keep=lambda value: None)
     text = explicit(function)
-    assert text == f"{HEAD}    value = {expected}\n    tile.dispatch.helper(keep)(value)\n".lstrip("\n")
+    assert text == f"{HEAD}    value = {expected}\n    tile.dispatch.helper(keep)(value)\n".lstrip(
+        "\n"
+    )
     same_ir(function, tensor("x"), tensor("y"), scalar("n"))
 
 
@@ -146,10 +148,16 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("source", "expected"), STATEMENTS, ids=[source for source, _ in STATEMENTS])
+@pytest.mark.parametrize(
+    ("source", "expected"), STATEMENTS, ids=[source for source, _ in STATEMENTS]
+)
 def test_statement(source, expected):
-    head = HEAD.replace("y, n", "y, z, n").replace("p.write(y, [8, 8])\n", "p.write(y, [8, 8])\n    C2 = C\n")
+    head = HEAD.replace("y, n", "y, z, n").replace(
+        "p.write(y, [8, 8])\n", "p.write(y, [8, 8])\n    C2 = C\n"
+    )
     tail = "    C.put(a, [2, 0])\n    C.put(b, [3, 0])\n"
     function = written(head + textwrap.indent(source, "    ") + "\n" + tail)
-    assert explicit(function) == (head + textwrap.indent(expected, "    ") + "\n" + tail).lstrip("\n")
+    assert explicit(function) == (head + textwrap.indent(expected, "    ") + "\n" + tail).lstrip(
+        "\n"
+    )
     same_ir(function, tensor("x"), tensor("y"), tensor("z"), scalar("n"))

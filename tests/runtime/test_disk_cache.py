@@ -108,7 +108,9 @@ def test_the_number_of_entries_is_bounded(monkeypatch):
     assert get("119") == ENTRY
 
 
-@pytest.mark.parametrize(("text", "value"), [("", 256 << 20), ("100", 100), ("2k", 2048), ("1G", 1 << 30)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("", 256 << 20), ("100", 100), ("2k", 2048), ("1G", 1 << 30)]
+)
 def test_limits(monkeypatch, text, value):
     monkeypatch.setenv("GIZML_TILE_CACHE_LIMIT", text)
     assert limit() == value
@@ -147,7 +149,8 @@ print("ok")
 
 def test_eight_processes_at_once(place):
     children = [
-        subprocess.Popen([sys.executable, "-c", RACE, str(seed)], stdout=subprocess.PIPE) for seed in range(8)
+        subprocess.Popen([sys.executable, "-c", RACE, str(seed)], stdout=subprocess.PIPE)
+        for seed in range(8)
     ]
     assert [child.communicate()[0] for child in children] == [b"ok\n"] * 8
     assert len(entries()) == 4 and all(get(str(key)) for key in range(4))

@@ -364,6 +364,7 @@ print("llvmlite" in sys.modules)
 """
     environment = os.environ | {"GIZML_TILE_CACHE": str(tmp_path / "cache")}
     runs = [
-        subprocess.check_output([sys.executable, "-c", code], text=True, env=environment) for _ in range(2)
+        subprocess.check_output([sys.executable, "-c", code], text=True, env=environment)
+        for _ in range(2)
     ]
     assert runs[1] == ("False\n" if sys.platform.startswith("linux") else runs[0])

@@ -98,7 +98,9 @@ def test_the_capsule_keeps_memory_alive():
 def test_gpu_arrays_are_recognised():
     info = describe(Cuda(shape=(2, 3), typestr="<f4", data=(4096, True)))
     assert (info.device, info.pointer, info.strides, info.writable) == ("cuda", 4096, (3, 1), False)
-    assert describe(Cuda(shape=(2, 3), typestr="<f2", data=(64, False), strides=(2, 4))).strides == (1, 2)
+    assert describe(
+        Cuda(shape=(2, 3), typestr="<f2", data=(64, False), strides=(2, 4))
+    ).strides == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -166,14 +168,19 @@ def test_strides_of_size_one_are_ignored():
 def test_overlap_by_brute_force():
     for sizes in itertools.product((1, 2, 3, 4), repeat=3):
         for strides in itertools.product((-3, 0, 1, 2, 5, 6), repeat=3):
-            places = [sum(i * s for i, s in zip(index, strides, strict=True)) for index in np.ndindex(*sizes)]
+            places = [
+                sum(i * s for i, s in zip(index, strides, strict=True))
+                for index in np.ndindex(*sizes)
+            ]
             expected = len(set(places)) < len(places)
             assert overlaps_itself(sizes, strides) is expected, (sizes, strides)
 
 
 def test_extents_and_overlap_between_tensors():
     array = np.zeros(16, np.float32)
-    whole, low, high, back = (describe(view) for view in (array, array[:8], array[8:], array[7::-1]))
+    whole, low, high, back = (
+        describe(view) for view in (array, array[:8], array[8:], array[7::-1])
+    )
     start = array.ctypes.data
     assert whole.extent == (start, start + 64)
     assert back.extent == low.extent == (start, start + 32)
