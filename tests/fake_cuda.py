@@ -248,7 +248,6 @@ class FakeCuda:
     def cuLaunchKernelEx(self, config, function, parameters, extra):
         attributes = [each.value for each in getattr(config, "attrs", [])]
         cluster = [each.clusterDim.x for each in attributes if hasattr(each.clusterDim, "x")]
-        overlapping = sum(hasattr(each, "programmaticStreamSerializationAllowed") for each in attributes)
         return (
             self._launch(
                 function,
@@ -257,12 +256,11 @@ class FakeCuda:
                 config.sharedMemBytes,
                 config.hStream,
                 cluster[0] if cluster else 1,
-                overlapping,
                 parameters,
             ),
         )
 
-    def _launch(self, function, grid, block, memory, stream, cluster, overlapping, parameters):
+    def _launch(self, function, grid, block, memory, stream, cluster, parameters):
         if self.launch_status:
             return self.launch_status
         addresses = (ctypes.c_uint64 * len(self.sizes)).from_address(parameters) if self.sizes else ()
@@ -273,7 +271,6 @@ class FakeCuda:
             memory=memory,
             stream=stream,
             cluster=cluster,
-            overlapping=overlapping,
             context=self.stack[-1],
             addresses=tuple(addresses),
             parameters=tuple(
@@ -311,13 +308,13 @@ class FakeCuda:
 
     def _native_launch(self, config, function, parameters, extra):
         config = LaunchConfig.from_address(config)
-        cluster, overlapping = 1, 0
+        cluster = 1
         for number in range(config.count):
             kind, _, value = config.attributes[18 * number : 18 * number + 3]
-            assert kind in (4, 6) and value
-            cluster, overlapping = (value, overlapping) if kind == 4 else (cluster, 1)
+            assert kind == 4 and value
+            cluster = value
         shape = config.grid, config.block, config.memory, config.stream
-        return self._launch(function, *shape, cluster, overlapping, parameters)
+        return self._launch(function, *shape, cluster, parameters)
 
     def _native_replace(self, place, address):
         assert place % 64 == 0

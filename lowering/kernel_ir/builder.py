@@ -81,13 +81,17 @@ class Builder:
         return self._leaf("constant", value, dtype)
 
     def thread(self) -> Value:
-        return self.sub(self._leaf("thread", None, I32), self.constant(self.first_thread, I32))
+        return self._counted("thread", self.first_thread)
 
     def lane(self) -> Value:
         return self._leaf("lane", None, I32)
 
     def warp(self) -> Value:
-        return self.sub(self._leaf("warp", None, I32), self.constant(self.first_warp, I32))
+        return self._counted("warp", self.first_warp)
+
+    def _counted(self, op: str, first: int) -> Value:
+        number = self._leaf(op, None, I32)
+        return self.sub(number, self.constant(first, I32)) if first else number
 
     def workgroup(self, axis: int = 0) -> Value:
         return self._leaf("workgroup", axis, I32)

@@ -24,6 +24,8 @@ Registers
     pick            attr: which registers, in order, repeats allowed
     join            the operands' registers, one after the other
     bitcast         the same bits as ``dtype``, register by register (sizes agree)
+    again           value, other: the value's registers, which an assembler takes for new ones that are there
+                    once the other's are, so that it makes again from them what it made before
     convert         the value as ``dtype``: to a float rounds to nearest even (FP8 saturates); a float to an
                     integer truncates and saturates, NaN gives 0; integers wrap, and extend their sign
                     (U8: zeros); MASK gives 0 and 1
@@ -379,7 +381,7 @@ LEAVES = frozenset("constant param thread lane warp workgroup workgroups paramet
 UNARY = frozenset("neg abs sqrt not exp2 log2 reciprocal rsqrt tanh".split())
 BINARY = frozenset("add sub mul div rem high min max minimum maximum and or xor shl shr ushr".split())
 COMPARISONS = frozenset("lt le gt ge eq ne".split())
-ELEMENTWISE = UNARY | BINARY | COMPARISONS | frozenset("fma select convert bitcast".split())
+ELEMENTWISE = UNARY | BINARY | COMPARISONS | frozenset("fma select convert bitcast again".split())
 APPROXIMATE = frozenset("exp2 log2 reciprocal rsqrt tanh".split())
 EFFECTS = frozenset(
     "store matrix_store copy copy_commit copy_wait barrier warp_barrier signal_init signal_expect "

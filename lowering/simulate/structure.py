@@ -321,6 +321,7 @@ PLAIN: dict[str, Plain] = {
     "pick": _pick,
     "join": _join,
     "bitcast": _bitcast,
+    "again": lambda threads, at: threads.get(at.args[0]),
     "convert": _convert,
     "result": _result,
     "load": accesses.load,

@@ -72,7 +72,7 @@ def whole(b):
     for op in ("rem", "and", "or", "xor", "shl", "shr", "ushr"):
         b.map(op, y, y)
     b.map("high", thread, thread), b.map("not", y), b.fma(x, x, x), b.select(mask, x, x)
-    b.join([x, b.bitcast(b.bitcast(x, I32), F32)])
+    b.join([x, b.bitcast(b.bitcast(x, I32), F32)]), b.again(x, thread)
     halves = b.load(Access(GLOBAL, 0, 8, ONE), thread, F16)
     b.store(Access(WORKGROUP, 0, 8, ONE), halves, zero, mask)
     b.matrix_store(MatrixAccess(0, 4, False, ONE), halves, thread)
@@ -139,6 +139,8 @@ WRONG = [
     (raw("join", (F32, 2), (I32, 2), dtype=F32, count=4), "joins"),
     (raw("join", (F32, 2), (F32, 2), dtype=F32, count=3), "is F32 x 4"),
     (raw("bitcast", (F32,), dtype=I64, count=1), "of <convert F32 x 1>"),
+    (raw("again", (F32,), (I64,), dtype=F32, count=1), "once <convert I64 x 1> is there"),
+    (raw("again", (MASK,), (I32,), dtype=MASK, count=1), "again MASK x 1> of <pick MASK x 1>"),
     (raw("convert", (I64,), dtype=F16, count=1), "of <convert I64 x 1>"),
     (raw("add", (F32,), (I32,), dtype=F32, count=1), "of ["),
     (raw("add", (F32, 2), (F32, 4), dtype=F32, count=4), "of ["),

@@ -94,14 +94,13 @@ def test_a_launch_is_the_same_as_the_slow_one(cuda):
 
 
 @pytest.mark.parametrize("cluster", [1, 2])
-@pytest.mark.parametrize("overlapping", [0, 1])
-def test_attributes_of_a_launch(cuda, cluster, overlapping):
-    artifact = dataclasses.replace(ARTIFACT, cluster=cluster, overlapping=bool(overlapping))
+def test_attributes_of_a_launch(cuda, cluster):
+    artifact = dataclasses.replace(ARTIFACT, cluster=cluster)
     call = call_of(cuda, artifact)
     cuda.sizes = SIZES
     fast_call(call)(*call.arguments)
     call.kernel(call.infos, call.values, call.grid, stream=0)
-    assert [(each.cluster, each.overlapping) for each in cuda.launches] == [(cluster, overlapping)] * 2
+    assert [each.cluster for each in cuda.launches] == [cluster] * 2
 
 
 def test_a_stream_that_is_given(cuda):
