@@ -116,6 +116,10 @@ def _chain(state: Planning, products: list[Node]) -> None:
         if is_chained(state, inside := [node for node in products if _loop_of(state, node) is loop], loop)
     }
     if chained:
+        for node in powers(state):
+            state.reasons[node] = "made as 2^(x s - y s), of which y s is rounded once for a whole row"
+        for node in _guarded(state):
+            state.reasons[node] = "passed over in turns where bounds of what is compared set the whole mask"
         state.specialised = replace(
             found,
             registers=registers,

@@ -266,6 +266,9 @@ def test_masks_that_are_set_as_a_whole_are_passed_over():
     # In the first turn and in the others a branch of the whole group leads around the comparisons.
     around = [part for part in text.split("bra.uni") if part.count("setp.le.f32") >= 32]
     assert len(around) == 2
+    told = attention.explain(q, k, v, room(1, 384, 64, kind="bf16"), **HOPPER, D=64, CAUSAL=True, APPROX=True)
+    assert "passed over in turns where bounds of what is compared set the whole mask" in told
+    assert "made as 2^(x s - y s), of which y s is rounded once for a whole row" in told
 
 
 def test_the_scale_of_scores_is_part_of_the_exponentials():
