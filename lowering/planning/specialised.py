@@ -80,7 +80,10 @@ def plan_roles(state: Planning) -> None:
         turns = "in two teams with a program each, " if teams > 1 else ""
         told = f"{teams * groups} x 4 warps multiply, {turns}one thread brings blocks"
         candidates.append(Candidate(name, refusal is None, refusal or told))
-    candidates.append(Candidate(UNIFORM_WARPS, True, "all warps do the same"))
+    uniform = Candidate(UNIFORM_WARPS, True, "all warps do the same")
+    # Products of products with roles were simulated and assembled, but have not run on a device: they are
+    # for those who ask.
+    candidates = [uniform, *candidates] if _are_chained(state, products, loops) else [*candidates, uniform]
     place = (loops[0] or products[0]).place
     chosen = choose(LOOP, candidates, state.forced.get(LOOP), place)
     if state.target.can("group_matrix"):
@@ -92,7 +95,7 @@ def plan_roles(state: Planning) -> None:
         # Measured on an H200: two groups with many accumulators cover each other's waiting.
         covered = groups > 1 and _accumulators(state, products, loops, groups) >= _MANY_ACCUMULATORS
         # A single slot must be free before the next turn's blocks can come.
-        flows = not covered and state.program.stages != 1
+        flows = teams > 1 and not covered and state.program.stages != 1
         flowing = frozenset(loop for loop in brought if flows and _only_accumulates(state, loop))
         state.specialised = Specialised(teams, groups, brought, traded, flowing=flowing)
         _chain(state, products)
@@ -160,6 +163,15 @@ def _only_accumulates(state: Planning, loop: Node) -> bool:
     return loop.args[2].op == "index"
 
 
+def _are_chained(state: Planning, products: list[Node], loops: list[Node | None]) -> bool:
+    """Whether a product in a loop takes what is computed of another."""
+    return any(
+        is_chained(state, [node for node in products if _loop_of(state, node) is loop], loop)
+        for loop in loops
+        if loop is not None
+    )
+
+
 def _forms(state: Planning, products: list[Node]) -> dict[str, tuple[int, int]]:
     """The ways to give roles, best first: teams, and groups of four warps in each.
 
@@ -216,11 +228,7 @@ def _refusals_of_form(
         yield f"{warps} warps are asked for, and {teams * groups} x 4 multiply"
     if teams > 1 and any(loop is not None and loop.args[2].op != "index" for loop in loops):
         yield "the loop's step is no constant, so nobody knows how many turns another team takes"
-    chained = any(
-        is_chained(state, [node for node in products if _loop_of(state, node) is loop], loop)
-        for loop in loops
-        if loop is not None
-    )
+    chained = _are_chained(state, products, loops)
     once = [node for node in _blocks(products) if is_once(state, node)] + _kept(state, products)
     if chained and (teams > 1 or rows != _ROWS * groups):
         yield "a product takes what is computed of another"

@@ -17,11 +17,17 @@ from ptxas import assemble
 
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}
+# Products of products have roles where a program asks for them.
+ROLES = "specialised"
 TYPES = {"bf16": tile.BF16, "f16": tile.F16}
 
 
 @tile.kernel(grid=lambda q, BM, **_: (tile.cdiv(q.shape[1], BM), q.shape[0]))
-def attention(p, q, k, v, out, *, D, BM=128, BN=128, CAUSAL=False, APPROX=False, KIND="bf16", TURNS=""):
+def attention(
+    p, q, k, v, out, *, D, BM=128, BN=128, CAUSAL=False, APPROX=False, KIND="bf16", TURNS="", LOOP=ROLES
+):
+    if LOOP:
+        p.variant("loop", LOOP)
     if APPROX:
         p.approx()
     if TURNS:
@@ -51,9 +57,26 @@ def attention(p, q, k, v, out, *, D, BM=128, BN=128, CAUSAL=False, APPROX=False,
 
 @tile.kernel(grid=lambda q, BM, **_: (tile.cdiv(q.shape[1], BM), q.shape[0]))
 def varied(
-    p, q, k, v, bias, out, *, D=64, BM=128, BN=128, WINDOW=0, CAP=0.0, BIAS=False, SHARED=1, SCALED=False
+    p,
+    q,
+    k,
+    v,
+    bias,
+    out,
+    *,
+    D=64,
+    BM=128,
+    BN=128,
+    WINDOW=0,
+    CAP=0.0,
+    BIAS=False,
+    SHARED=1,
+    SCALED=False,
+    LOOP=ROLES,
 ):
     """Attention with a window, a cap on the scores, a bias, heads that share keys, or scaled queries."""
+    if LOOP:
+        p.variant("loop", LOOP)
     p.approx()
     i, head = p.id(0), p.id(1)
     Q, K, V, Bias = p.read(q, [BM, D]), p.read(k, [BN, D]), p.read(v, [BN, D]), p.read(bias, [BM, BN])
@@ -87,8 +110,10 @@ def varied(
 
 
 @tile.kernel(grid=lambda q, BM, **_: (tile.cdiv(q.shape[1], BM), q.shape[0]))
-def linear_attention(p, q, k, v, out, *, D=64, BM=128, BN=64, TURNED=False):
+def linear_attention(p, q, k, v, out, *, D=64, BM=128, BN=64, TURNED=False, LOOP=ROLES):
     """Products of products without a softmax; with TURNED, where a computed tile is the right operand."""
+    if LOOP:
+        p.variant("loop", LOOP)
     i, head = p.id(0), p.id(1)
     Q, K, V = p.read(q, [BM, D]), p.read(k, [BN, D]), p.read(v, [BN, D])
     query, acc = Q[head, i, 0], p.zeros([D, BM] if TURNED else [BM, D])
@@ -102,8 +127,10 @@ def linear_attention(p, q, k, v, out, *, D=64, BM=128, BN=64, TURNED=False):
 
 
 @tile.kernel(grid=lambda x, BM, **_: tile.cdiv(x.shape[0], BM))
-def two_layers(p, x, w, v, y, *, D=64, N=64, H=64, BM=128):
+def two_layers(p, x, w, v, y, *, D=64, N=64, H=64, BM=128, LOOP=ROLES):
     """Two products with an activation between them, over blocks of the hidden layer."""
+    if LOOP:
+        p.variant("loop", LOOP)
     i = p.id(0)
     X, W, V = p.read(x, [BM, D]), p.read(w, [D, H]), p.read(v, [H, N])
     rows, acc = X[i, 0], p.zeros([BM, N])
@@ -212,9 +239,15 @@ def test_where_a_product_cannot_take_what_is_computed():
     q, k, v = (numbers(1, 128, 64, kind="bf16", seed=seed) for seed in range(3))
     given = q, k, v, room(1, 128, 64)
     assert "no        the right operand of a product is computed in the loop" in linear_attention.explain(
-        *given, **HOPPER, TURNED=True, BM=64
+        *given, **HOPPER, TURNED=True, BM=64, LOOP=""
     )
-    simulated(linear_attention, *given, TURNED=True, BM=64)
+    simulated(linear_attention, *given, TURNED=True, BM=64, LOOP="")
+
+
+def test_roles_are_for_those_who_ask():
+    given = *(numbers(1, 128, 64, kind="bf16", seed=seed) for seed in range(3)), room(1, 128, 64)
+    assert "wgmma" not in attention.source(*given, **HOPPER, D=64, LOOP="")
+    assert "wgmma" in attention.source(*given, **HOPPER, D=64)
 
 
 @pytest.mark.parametrize(
