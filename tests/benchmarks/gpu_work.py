@@ -243,7 +243,11 @@ def matmul_bf16_rows(quick: bool) -> Iterator[Case]:
     yield from map(matmul_bf16, (1024, 4096) if quick else (1024, 2048, 4096, 8192))
 
 
-ATTENTION_SIZES = [{"BM": bm, "BN": bn} for bm, bn in ((128, 128), (128, 64), (64, 128), (64, 64))]
+ATTENTION_SIZES = [
+    {"BM": bm, "BN": bn, "LOOP": loop}
+    for loop in ("specialised", "uniform")
+    for bm, bn in ((128, 128), (128, 64), (64, 128), (64, 64))
+]
 
 
 def attention_truth(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
