@@ -81,9 +81,8 @@ def plan_roles(state: Planning) -> None:
         told = f"{teams * groups} x 4 warps multiply, {turns}one thread brings blocks"
         candidates.append(Candidate(name, refusal is None, refusal or told))
     uniform = Candidate(UNIFORM_WARPS, True, "all warps do the same")
-    # Products of products with roles were simulated and assembled, but have not run on a device: they are
-    # for those who ask.
-    candidates = [uniform, *candidates] if _are_chained(state, products, loops) else [*candidates, uniform]
+    asked = _is_for_who_asks(state, products, loops)
+    candidates = [uniform, *candidates] if asked else [*candidates, uniform]
     place = (loops[0] or products[0]).place
     chosen = choose(LOOP, candidates, state.forced.get(LOOP), place)
     if state.target.can("group_matrix"):
@@ -170,6 +169,15 @@ def _are_chained(state: Planning, products: list[Node], loops: list[Node | None]
         for loop in loops
         if loop is not None
     )
+
+
+def _is_for_who_asks(state: Planning, products: list[Node], loops: list[Node | None]) -> bool:
+    """Whether roles were simulated and assembled here, but have not run on a device.
+
+    So far these are products of products, and tensors whose contiguous axis is the last but one.
+    """
+    turned = any(fast_axis(state.signature, node) == 0 for node in _blocks(products))
+    return turned or _are_chained(state, products, loops)
 
 
 def _forms(state: Planning, products: list[Node]) -> dict[str, tuple[int, int]]:
