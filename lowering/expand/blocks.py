@@ -23,13 +23,8 @@ _AT_ONCE = 32
 
 def copy_block(x: Expansion, node: Node, stage: Stage, buffer: int, base: Value) -> None:
     """Copy a read's block to workgroup memory asynchronously; what is outside the tensor lands as zeros."""
-    view = view_of(node)
-    moves = Moves.of(stage.layout.linear, stage.axis, stage.vector)
-    block = block_of(x, view, node.args)
-    source, from_places = offsets_of(x, block, moves)
-    mask = x.build.both(
-        leading_inside(x, block) if stage.leading else None, inside(x, block, moves, stage.masked)
-    )
+    view, moves = view_of(node), Moves.of(stage.layout.linear, stage.axis, stage.vector)
+    source, from_places, mask = _from(x, node, stage, moves)
     to, to_places = _to(x, stage, moves, base)
     copy = Copy(view.tensor, buffer, moves.width, to_places, from_places)
     linear = stage.layout.linear
@@ -39,13 +34,8 @@ def copy_block(x: Expansion, node: Node, stage: Stage, buffer: int, base: Value)
 
 def load_block(x: Expansion, node: Node, stage: Stage) -> Value:
     """A read's block in the registers of its stage's layout, as it lies in the tensor."""
-    view = view_of(node)
-    moves = Moves.of(stage.layout.linear, stage.axis, stage.vector)
-    block = block_of(x, view, node.args)
-    offsets, places = offsets_of(x, block, moves)
-    mask = x.build.both(
-        leading_inside(x, block) if stage.leading else None, inside(x, block, moves, stage.masked)
-    )
+    view, moves = view_of(node), Moves.of(stage.layout.linear, stage.axis, stage.vector)
+    offsets, places, mask = _from(x, node, stage, moves)
     access = Access(GLOBAL, view.tensor, moves.width, places, view.pad)
     loaded = x.build.load(access, offsets, stage.tile.dtype, mask)
     return x.build.pick(loaded, moves.found)
@@ -53,13 +43,8 @@ def load_block(x: Expansion, node: Node, stage: Stage) -> Value:
 
 def move_block(x: Expansion, node: Node, stage: Stage, buffer: int, base: Value) -> None:
     """Copy a read's block to workgroup memory through registers, a few of them at once."""
-    view = view_of(node)
-    moves = Moves.of(stage.layout.linear, stage.axis, stage.vector)
-    block = block_of(x, view, node.args)
-    source, from_places = offsets_of(x, block, moves)
-    mask = x.build.both(
-        leading_inside(x, block) if stage.leading else None, inside(x, block, moves, stage.masked)
-    )
+    view, moves = view_of(node), Moves.of(stage.layout.linear, stage.axis, stage.vector)
+    source, from_places, mask = _from(x, node, stage, moves)
     to, to_places = _to(x, stage, moves, base)
     linear = stage.layout.linear
     alone = holder(x.build, linear.free_bits("lane"), linear.free_bits("warp"))
@@ -71,6 +56,16 @@ def move_block(x: Expansion, node: Node, stage: Stage, buffer: int, base: Value)
         inside_part = mask if mask is None or mask.count == 1 else x.build.pick(mask, numbers)
         loaded = x.build.load(memory, source, stage.tile.dtype, inside_part)
         x.build.store(Access(WORKGROUP, buffer, moves.width, to_places[part]), loaded, to, alone)
+
+
+def _from(
+    x: Expansion, node: Node, stage: Stage, moves: Moves
+) -> tuple[Value, tuple[tuple[int, int], ...], Value | None]:
+    """Each access's offset in the tensor, and which of them are inside."""
+    block = block_of(x, view_of(node), node.args)
+    offsets, places = offsets_of(x, block, moves)
+    leading = leading_inside(x, block) if stage.leading else None
+    return offsets, places, x.build.both(leading, inside(x, block, moves, stage.masked))
 
 
 def _to(x: Expansion, stage: Stage, moves: Moves, base: Value) -> tuple[Value, tuple[tuple[int, int], ...]]:
