@@ -1,6 +1,6 @@
 """The GPU table: our kernels beside PyTorch's and Triton's in one run on one GPU.
 
-    python tests/benchmarks/gpu.py [row ...] [--quick] [--record]
+    python tests/benchmarks/gpu.py [row ...] [--quick] [--seconds 120] [--record]
 
 Rows: copy add gelu softmax layernorm rmsnorm transpose f32 bf16 attention launch first. Every result is
 checked against float64 and for equal bits before it is timed. Ratios above 1: ours is faster. ``--record``
@@ -86,6 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("rows", nargs="*", metavar="row", help=" ".join(ROW_NAMES))
     parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds")
+    parser.add_argument("--seconds", type=float, default=ROW_SECONDS, help="the time that a row may take")
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     rows = options.rows or ROW_NAMES
@@ -101,7 +102,7 @@ def main() -> None:
     table, failed = list(HEADER), 0
     print("\n".join(table), flush=True)
     for row in rows:
-        timer, start = end_in(ROW_SECONDS, row), time.perf_counter()
+        timer, start = end_in(options.seconds, row), time.perf_counter()
         try:
             for line in table_rows(row, options.quick):
                 table.append(line)
