@@ -6,8 +6,8 @@ from small_kernels import SmallKernel, body_of, text_of
 from gizml_tile.dtypes import BF16, F16, F32, I8, I32, I64, MASK
 from gizml_tile.errors import Place
 from gizml_tile.lowering.atoms import ATOMS
+from gizml_tile.lowering.emit.literals import bits
 from gizml_tile.lowering.emit.ptx import Argument, emit
-from gizml_tile.lowering.emit.ptx.immediates import bits
 from gizml_tile.lowering.kernel_ir.instructions import (
     GLOBAL,
     WORKGROUP,

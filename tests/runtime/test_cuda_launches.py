@@ -287,7 +287,7 @@ def test_artifacts_as_json():
 
 def test_what_the_emitter_gives():
     from gizml_tile.dtypes import I64
-    from gizml_tile.lowering.emit.ptx.artifact import Argument, PtxArtifact, TensorMap
+    from gizml_tile.lowering.emit.ptx import Argument, PtxArtifact, TensorMap
     from gizml_tile.lowering.kernel_ir import instructions
 
     def argument(kind, number=0, axis=0, dtype=I64):

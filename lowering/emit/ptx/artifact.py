@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gizml_tile.dtypes import DType
-from gizml_tile.lowering.kernel_ir.instructions import Parameter
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """A value that a launch passes: 8 bytes (I64, or a tensor's address), or 4 for an F32 scalar."""
-
-    parameter: Parameter
-    dtype: DType
+from gizml_tile.lowering.emit.arguments import Argument
 
 
 @dataclass(frozen=True, slots=True)

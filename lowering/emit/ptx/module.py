@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gizml_tile.dtypes import F32, I64
+from gizml_tile.dtypes import F32
+from gizml_tile.lowering.emit.arguments import arguments, identifier
 from gizml_tile.lowering.emit.ptx import (
     arithmetic,
     control,
@@ -15,9 +16,9 @@ from gizml_tile.lowering.emit.ptx import (
     packing,
     transactions,
 )
-from gizml_tile.lowering.emit.ptx.artifact import Argument, PtxArtifact
+from gizml_tile.lowering.emit.ptx.artifact import PtxArtifact
 from gizml_tile.lowering.emit.ptx.writer import Rule, Writer
-from gizml_tile.lowering.kernel_ir.instructions import Kernel, Parameter
+from gizml_tile.lowering.kernel_ir.instructions import Kernel
 
 # The first version of PTX that has everything of the architecture that is used here; drivers take
 # versions up to their own, so it is no higher than it must be.
@@ -39,10 +40,10 @@ def emit(kernel: Kernel) -> PtxArtifact:
     arch = kernel.target.arch
     if arch not in _VERSIONS:
         raise LookupError(f"PTX is not written for {kernel.target}; it is for {', '.join(_VERSIONS)}")
-    entry = _identifier(kernel.name)
+    entry = identifier(kernel.name)
     writer = Writer(kernel, entry, RULES)
     writer.block(kernel.body)
-    arguments = _arguments(kernel)
+    passed = arguments(kernel)
     lines = [
         f".version {_VERSIONS[arch]}",
         f".target {arch}",
@@ -54,7 +55,7 @@ def emit(kernel: Kernel) -> PtxArtifact:
         lines.append(f".extern .shared .align 1024 .b8 {writer.memory}[];")
     declared = [
         f"\t.param .{'b32' if each.dtype is F32 else 'b64'} {entry}_{number}"
-        for number, each in enumerate(arguments)
+        for number, each in enumerate(passed)
     ] + [f"\t.param .align 64 .b8 {name}[128]" for name in writer.maps.values()]
     lines += [
         f".visible .entry {entry}(",
@@ -76,27 +77,11 @@ def emit(kernel: Kernel) -> PtxArtifact:
         arch=arch,
         threads=kernel.threads,
         workgroup_memory=kernel.workgroup_memory,
-        arguments=arguments,
+        arguments=passed,
         maps=tuple(writer.maps),
         resident=kernel.resident,
         persistent=kernel.persistent,
     )
-
-
-def _arguments(kernel: Kernel) -> tuple[Argument, ...]:
-    """The parameters with their types, which the instructions that read them say."""
-    dtypes = {
-        instruction.attr: instruction.dtype
-        for instruction in kernel.body.walk()
-        if isinstance(instruction.attr, Parameter) and instruction.dtype is not None
-    }
-    return tuple([Argument(each, dtypes.get(each, I64)) for each in kernel.parameters])
-
-
-def _identifier(name: str) -> str:
-    """A kernel's name as PTX takes it."""
-    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return plain if plain[:1].isalpha() else f"kernel_{plain}"
 
 
 def _quoted(name: str) -> str:
