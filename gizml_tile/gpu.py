@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gizml_tile.build import versions
+from gizml_tile.errors import TileError, here
 from gizml_tile.launch import strides
 from gizml_tile.nodes import TileProgram, View
 from gizml_tile.runtime import disk_cache
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 Executable = Callable[..., Any]
 
+# What writes the text for each kind of device: a module with ``emit(kernel)``, see `Emitted`.
+_EMITTERS = {"cuda": "gizml_tile.lowering.emit.ptx"}
+
 # Code that is made is found here again, also where each launch traces anew.
 _KNOWN = 256
 _known: dict[str, Executable] = {}
@@ -32,6 +37,15 @@ _BOX_RANK = 5
 _BOX_SIZE = 1 << 30
 # Offsets of elements that fit 32 bits, with room for a block beyond the last element.
 _NARROW = 1 << 30
+
+
+class Emitted(Protocol):
+    """What an emitter gives of a kernel."""
+
+    @property
+    def text(self) -> str:
+        """What the target's compiler or assembler takes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +173,19 @@ def artifact(program: TileProgram, layout: GpuLayout) -> Artifact:
 
 
 def source(program: TileProgram, layout: GpuLayout) -> str:
-    """The text that the target's assembler takes."""
-    return artifact(program, layout).text
+    """The text that the target's compiler or assembler takes.
+
+    Raises TileError for a kind of device that no text is written for.
+    """
+    kind = layout.target.kind
+    if kind not in _EMITTERS:
+        raise TileError(
+            f"the source for kind {kind!r} is not built yet; there is one for cpu, {', '.join(_EMITTERS)} "
+            f"(ir, explain and simulate take kind={kind!r} too)",
+            here(),
+        )
+    emitted: Emitted = import_module(_EMITTERS[kind]).emit(kernel(program, layout))
+    return emitted.text
 
 
 def explain(program: TileProgram, layout: GpuLayout) -> str:

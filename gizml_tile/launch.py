@@ -17,7 +17,7 @@ from gizml_tile.grids import Grid
 from gizml_tile.nodes import TileProgram
 from gizml_tile.ragged import Ragged
 from gizml_tile.runtime.tensors import TensorInfo, check_output, may_overlap
-from gizml_tile.target import require_built
+from gizml_tile.target import require_launches
 
 # A launch that finds more traces than this of one body forgets the oldest.
 _TRACES = 1024
@@ -206,7 +206,7 @@ def check(name: str, names: Sequence[str], infos: Sequence[TensorInfo], writes: 
                 "launch are on one device",
                 here(),
             )
-    require_built(device.partition(":")[0])
+    require_launches(device.partition(":")[0])
     return device
 
 

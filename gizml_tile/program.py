@@ -97,7 +97,11 @@ class Program:
         return self._tile("iota", Const(found, kind, along))
 
     def warps(self, count: builtins.int) -> None:
-        """The number of warps of a GPU workgroup: 1, 2, 4, 8, 16 or 32; without it the planner picks."""
+        """The number of warps of a GPU workgroup: 1, 2, 4, 8, 16 or 32; without it the planner picks.
+
+        Each counts 32 threads on every device. Where the hardware's own are of 64 threads, two are one of
+        them, and a single warp gets a whole one.
+        """
         self._trace.check_open()
         host = number(count)
         if type(host) is not int or host not in _WARPS:

@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from gizml_tile.errors import TileError, here
 
 KINDS = ("cpu", "cuda", "hip", "metal")
-_BUILT = ("cpu", "cuda")
+# Where launches run; for the others a program is planned, simulated and shown.
+_LAUNCHED = ("cpu", "cuda")
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What a GPU has. Memory is in bytes, ``units`` are its multiprocessors.
 
-    ``workgroup_memory`` is what one workgroup may have, ``unit_memory`` what those of one unit share;
-    ``registers`` are 32-bit ones of a thread, ``unit_registers`` of a unit. Rates are of the largest board
-    in use with the architecture, for predictions alone: memory in bytes a second, the clock in hertz, and
-    fused multiply-adds of one unit in a cycle, with ``matrix_rates`` by the bits of a matrix operand.
+    ``lanes`` are the threads of a warp, which run in lockstep: what layouts, plans and kernels call a warp,
+    whatever the hardware's own word. A person's ``warps`` count 32 threads each on every device (see
+    `Target.warps`). ``workgroup_memory`` is what one workgroup may have, ``unit_memory`` what those of one
+    unit share, ``reserved_memory`` what the hardware takes of that for each; ``registers`` are 32-bit ones
+    of a thread, ``unit_registers`` of a unit. Rates are of the largest board in use with the architecture,
+    for predictions alone: memory in bytes a second, the clock in hertz, and fused multiply-adds of one unit
+    in a cycle, with ``matrix_rates`` by the bits of a matrix operand.
     ``abilities`` name what only some architectures have:
 
     ===================  ==============================================================================
@@ -38,6 +42,7 @@ class Facts:
     workgroup_threads: int
     workgroup_memory: int
     unit_memory: int
+    reserved_memory: int
     registers: int
     unit_registers: int
     unit_threads: int
@@ -79,6 +84,7 @@ def _nvidia(
         workgroup_threads=1024,
         workgroup_memory=memory * 1024,
         unit_memory=unit_memory * 1024,
+        reserved_memory=1024,
         registers=255,
         unit_registers=65536,
         unit_threads=threads,
@@ -95,7 +101,7 @@ def _nvidia(
 
 # CUDA C++ Programming Guide, "Compute Capabilities" (memory, threads, workgroups of a multiprocessor,
 # 128 or 64 FP32 lanes); boards: T4, A100, A40, L40S, H200, B200, RTX PRO 6000, by their data sheets.
-_FACTS = {
+_NVIDIA = {
     "sm_75": _nvidia(64, 64, 1024, 16, 40, 0.32e12, 1.59e9, 64, 512, _TURING),
     "sm_80": _nvidia(163, 164, 2048, 32, 108, 2.0e12, 1.41e9, 64, 1024, _AMPERE),
     "sm_86": _nvidia(99, 100, 1536, 16, 84, 0.7e12, 1.74e9, 128, 512, _AMPERE),
@@ -104,8 +110,131 @@ _FACTS = {
     "sm_100a": _nvidia(227, 228, 2048, 32, 148, 8.0e12, 1.97e9, 128, 2048, _BLACKWELL),
     "sm_120a": _nvidia(99, 100, 1536, 24, 188, 1.79e12, 2.6e9, 128, 512, _BLACKWELL),
 }
-_DEFAULT_ARCH = {"cuda": "sm_90a"}
-_ARCHS = {"cuda": tuple(_FACTS)}
+
+# Matrix cores of CDNA 2, 3 and 4, and of RDNA 3 and 4. CDNA 3 multiplies FP8 of another encoding than ours.
+_MFMA_F16 = "mfma_f16_16x16x16 mfma_f16_32x32x8 mfma_bf16_16x16x16 mfma_bf16_32x32x8".split()
+_MFMA_F32 = "mfma_f32_16x16x4 mfma_f32_32x32x2".split()
+_CDNA2 = frozenset([*_MFMA_F16, *_MFMA_F32, "mfma_i8_16x16x16", "mfma_i8_32x32x8", "exp2_f32"])
+_CDNA3 = frozenset([*_MFMA_F16, *_MFMA_F32, "mfma_i8_16x16x32", "mfma_i8_32x32x16", "exp2_f32"])
+_CDNA4 = _CDNA3 | frozenset(
+    "mfma_f16_16x16x32 mfma_f16_32x32x16 mfma_bf16_16x16x32 mfma_bf16_32x32x16 mfma_fp8_16x16x32 "
+    "mfma_fp8_32x32x16 mfma_i8_16x16x64 mfma_i8_32x32x32".split()
+)
+_RDNA3 = frozenset("wmma11_f16_16x16x16 wmma11_bf16_16x16x16 wmma11_i8_16x16x16 exp2_f32".split())
+_RDNA4 = frozenset(
+    "wmma12_f16_16x16x16 wmma12_bf16_16x16x16 wmma12_fp8_16x16x16 wmma12_i8_16x16x16 exp2_f32".split()
+)
+
+
+def _cdna(
+    memory: int,
+    banks: int,
+    units: int,
+    memory_rate: float,
+    clock: float,
+    multiply_adds: int,
+    matrix_rates: tuple[int, int, int],
+    abilities: frozenset[str],
+) -> Facts:
+    """``matrix_rates`` are those of 32, 16 and 8 bits."""
+    return Facts(
+        lanes=64,
+        workgroup_threads=1024,
+        workgroup_memory=memory * 1024,
+        unit_memory=memory * 1024,
+        reserved_memory=0,
+        registers=512,
+        unit_registers=4 * 512 * 64,
+        unit_threads=2048,
+        unit_workgroups=16,
+        units=units,
+        banks=banks,
+        memory_rate=memory_rate,
+        clock=clock,
+        multiply_adds=multiply_adds,
+        matrix_rates=tuple(zip((32, 16, 8), matrix_rates, strict=True)),
+        abilities=abilities,
+    )
+
+
+def _rdna(
+    units: int,
+    memory_rate: float,
+    clock: float,
+    matrix_rates: tuple[int, int],
+    abilities: frozenset[str],
+) -> Facts:
+    """``matrix_rates`` are those of 16 and 8 bits."""
+    return Facts(
+        lanes=32,
+        workgroup_threads=1024,
+        workgroup_memory=64 * 1024,
+        unit_memory=64 * 1024,
+        reserved_memory=0,
+        registers=256,
+        unit_registers=2 * 1536 * 32,
+        unit_threads=1024,
+        unit_workgroups=16,
+        units=units,
+        banks=32,
+        memory_rate=memory_rate,
+        clock=clock,
+        multiply_adds=128,
+        matrix_rates=tuple(zip((16, 8), matrix_rates, strict=True)),
+        abilities=abilities,
+    )
+
+
+# AMD's ISA guides of CDNA 2, 3, 4 and RDNA 3, 3.5, 4 (registers, workgroup memory and its banks, waves of a
+# SIMD) and LLVM's "User Guide for AMDGPU Backend"; boards by their data sheets: one die of MI250X, MI300X,
+# MI355X, RX 7900 XTX, Radeon 8060S, RX 9070 XT.
+_AMD = {
+    "gfx90a": _cdna(64, 32, 110, 1.6e12, 1.7e9, 64, (128, 512, 512), _CDNA2),
+    "gfx942": _cdna(64, 32, 304, 5.3e12, 2.1e9, 128, (128, 1024, 2048), _CDNA3),
+    "gfx950": _cdna(160, 64, 256, 8.0e12, 2.4e9, 128, (128, 2048, 4096), _CDNA4),
+    "gfx1100": _rdna(96, 0.96e12, 2.5e9, (256, 256), _RDNA3),
+    "gfx1151": _rdna(40, 0.256e12, 2.9e9, (256, 256), _RDNA3),
+    "gfx1201": _rdna(64, 0.64e12, 2.97e9, (512, 1024), _RDNA4),
+}
+
+_APPLE7 = frozenset("simdgroup_f16_8x8x8 simdgroup_f32_8x8x8 exp2_f32".split())
+_APPLE8 = _APPLE7 | {"simdgroup_bf16_8x8x8"}
+
+
+def _apple(units: int, memory_rate: float, clock: float, abilities: frozenset[str]) -> Facts:
+    return Facts(
+        lanes=32,
+        workgroup_threads=1024,
+        workgroup_memory=32 * 1024,
+        unit_memory=60 * 1024,
+        reserved_memory=0,
+        registers=128,
+        unit_registers=208 * 1024 // 4,
+        unit_threads=3072,
+        unit_workgroups=32,
+        units=units,
+        banks=32,
+        memory_rate=memory_rate,
+        clock=clock,
+        multiply_adds=128,
+        matrix_rates=((16, 128), (32, 128)),
+        abilities=abilities,
+    )
+
+
+# Apple's "Metal Feature Set Tables" (workgroup memory, threads, lanes) and "Metal Shading Language
+# Specification" (types of matrices). Apple documents no more: units, registers and rates are as published
+# by those who measured them (metal-benchmarks); boards: M1 Max, M2 Ultra, M4 Max.
+_APPLE = {
+    "apple7": _apple(32, 0.4e12, 1.3e9, _APPLE7),
+    "apple8": _apple(76, 0.8e12, 1.4e9, _APPLE8),
+    "apple9": _apple(40, 0.546e12, 1.58e9, _APPLE8),
+}
+_FACTS = {**_NVIDIA, **_AMD, **_APPLE}
+_ARCHS = {"cuda": tuple(_NVIDIA), "hip": tuple(_AMD), "metal": tuple(_APPLE)}
+_DEFAULT_ARCH = {"cuda": "sm_90a", "hip": "gfx942", "metal": "apple9"}
+# What a person counts as one warp.
+_WARP_THREADS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +253,10 @@ class Target:
         """Whether this GPU has an ability (see `Facts`)."""
         return ability in self.facts.abilities
 
+    def warps(self, count: int) -> int:
+        """This GPU's own warps that have the threads of so many warps of 32, at least one."""
+        return max(count * _WARP_THREADS // self.facts.lanes, 1)
+
     def __str__(self) -> str:
         return f"{self.kind} ({self.arch})"
 
@@ -131,13 +264,12 @@ class Target:
 def target(kind: str | None, arch: str | None, devices: tuple[str, ...] = ()) -> Target:
     """The target asked for, by default that of the tensors' device.
 
-    Raises TileError for a kind or an architecture that is unknown or not built yet.
+    Raises TileError for a kind or an architecture that is unknown.
     """
     if kind is None:
         kind = devices[0].partition(":")[0] if devices else "cpu"
     if kind not in KINDS:
         raise TileError(f"kind {kind!r} is not known; kinds are {', '.join(KINDS)}", here())
-    require_built(kind)
     if kind == "cpu":
         if arch not in (None, "", "native"):
             raise TileError(
@@ -154,9 +286,11 @@ def target(kind: str | None, arch: str | None, devices: tuple[str, ...] = ()) ->
     return Target(kind, chosen)
 
 
-def require_built(kind: str) -> None:
-    """Raise TileError for a kind of device that this version has no code for."""
-    if kind not in _BUILT:
+def require_launches(kind: str) -> None:
+    """Raise TileError for a kind of device that this version cannot launch on."""
+    if kind not in _LAUNCHED:
         raise TileError(
-            f"kind {kind!r} is not built yet; this version compiles for {', '.join(_BUILT)}", here()
+            f"launches on kind {kind!r} are not built yet; this version launches on {', '.join(_LAUNCHED)} "
+            f"(ir, explain and simulate take kind={kind!r} too)",
+            here(),
         )

@@ -14,9 +14,6 @@ from gizml_tile.lowering.work import Work, work_of
 from gizml_tile.nodes import Node, View
 from gizml_tile.text import attribute
 
-# Bytes of a multiprocessor's memory that the hardware takes for each workgroup.
-_RESERVED_BYTES = 1024
-
 
 def explain(plan: Plan) -> str:
     """The plan of a program with its reasons, as text."""
@@ -60,7 +57,8 @@ def _launch(plan: Plan, kernel: Kernel) -> Iterator[str]:
         )
     if plan.again:
         yield "for that, blocks stay as they were read, and what is cheap to make of them is made again"
-    fitting = facts.unit_memory // (kernel.workgroup_memory + _RESERVED_BYTES)
+    needed = max(kernel.workgroup_memory + facts.reserved_memory, 1)
+    fitting = facts.unit_memory // needed
     if fitting < min(facts.unit_threads // plan.threads, facts.unit_workgroups):
         yield f"a multiprocessor has memory for {_count(fitting, 'program')} at a time"
 

@@ -152,7 +152,7 @@ def _choose_warps(state: Planning) -> None:
         state.warps = 4 * state.specialised.groups
         return
     if program.warps:
-        state.warps = program.warps
+        state.warps = state.target.warps(program.warps)
         return
     products = [node for node in program.body.walk() if node.op == "dot"]
     if products:

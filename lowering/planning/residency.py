@@ -17,8 +17,6 @@ _BESIDE = 32
 # Threads with fewer elements take few registers of their own accord: what they hold beside them depends on
 # the operations more than on the elements.
 _MANY = 32
-# Bytes of a multiprocessor's memory that the hardware takes for each workgroup.
-_RESERVED_BYTES = 1024
 
 
 def residents(
@@ -124,4 +122,4 @@ def workgroup_share(target: Target, warps: int) -> int:
 def half_memory(target: Target) -> int:
     """The workgroup memory in bytes of each of two workgroups that share a multiprocessor."""
     facts = target.facts
-    return min(facts.unit_memory // 2 - _RESERVED_BYTES, facts.workgroup_memory)
+    return min(facts.unit_memory // 2 - facts.reserved_memory, facts.workgroup_memory)

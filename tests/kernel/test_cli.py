@@ -150,7 +150,7 @@ MISTAKES = [
     (["ir", "{file}:scale"], 1, "scale() needs the argument 'x'"),
     (["ir", "{file}:scale", *ARGUMENTS, "-c", "BM=3"], 1, "3 is not a power of two"),
     (["ir", "{file}:Layer.copy", "-a", "x=f32[8]", "-a", "out=f32[8]"], 1, "copy has no grid"),
-    (["ir", "{file}:scale", *ARGUMENTS, "-k", "hip"], 1, "kind 'hip' is not built yet"),
+    (["ir", "{file}:scale", *ARGUMENTS, "-k", "hip", "--arch", "gfx803"], 1, "known are gfx90a, gfx942"),
     (["ir", "{file}:scale", *ARGUMENTS, "-k", "cuda", "--arch", "sm_70"], 1, "known are sm_75, sm_80"),
     (["ir", "{file}:scale", *ARGUMENTS, "--arch", "sm_90a"], 1, "arch 'sm_90a' is not known for the CPU"),
     (["ir", "{file}", *ARGUMENTS], 2, "say which kernel, {file}:NAME; its kernels are: scale, Layer.copy"),

@@ -1,4 +1,4 @@
-"""Looking inside: previews of every example, tile IR, code, and what is not built yet."""
+"""Looking inside: previews of every example, tile IR, code, and plans for every kind of GPU."""
 
 import importlib
 from pathlib import Path
@@ -127,22 +127,21 @@ def test_warps_and_stages_are_shown():
     assert list(out) == [2] * 20
 
 
-NOT_BUILT = [
-    lambda x, out: plain.ir(x, out, kind="hip"),
-    lambda x, out: plain.source(x, out, kind="hip", arch="gfx942"),
-    lambda x, out: plain.explain(x, out, kind="metal"),
-    lambda x, out: tile.source(1, lambda p: None, kind="metal", arch="apple9"),
-]
+@pytest.mark.parametrize("kind, arch", [("hip", "gfx942"), ("metal", "apple9")])
+def test_other_gpus_are_planned_and_simulated(kind, arch):
+    x, out = np.arange(20, dtype=np.float32), np.zeros(20, np.float32)
+    assert f"for {kind} ({arch})\n" in plain.explain(x, out, kind=kind)
+    assert "blocked" in plain.ir(x, out, kind=kind, arch=arch)
+    assert plain[3].simulate(x, out, kind=kind).findings == ()
+    assert np.array_equal(out, x * 2)
 
 
-@pytest.mark.parametrize("look", NOT_BUILT)
-def test_kinds_that_are_not_built_yet(look):
+@pytest.mark.parametrize("warps, launched", [(1, 1), (2, 1), (8, 4)])
+def test_a_warp_counts_32_threads(warps, launched):
+    """On waves of 64 lanes two are one, and a single one is a whole one too."""
     x, out = np.zeros(20, np.float32), np.zeros(20, np.float32)
-    with pytest.raises(
-        tile.TileError, match="is not built yet; this version compiles for cpu, cuda"
-    ) as caught:
-        look(x, out)
-    assert caught.value.filename == __file__
+    assert f"{launched} warp" in plain.explain(x, out, kind="hip", arch="gfx90a", warps=warps)
+    assert f"{warps} warp" in plain.explain(x, out, kind="hip", arch="gfx1100", warps=warps)
 
 
 def test_simulate_runs_in_place_and_tells_what_it_found():
