@@ -61,7 +61,7 @@ def run(
     pieces = _pieces(infos)
     memories = [_memory(info, _piece(info, pieces)) for info in infos]
     # A small device's share of programs, so that a workgroup runs several.
-    few = (min(math.prod(grid), _UNITS),) if kernel.persistent else None
+    few = (min(math.prod(grid), _UNITS) * kernel.cluster,) if kernel.persistent else None
     findings = simulate(kernel, memories, scalars, grid, workgroups=few)
     for number in written:
         info = infos[number]

@@ -32,6 +32,7 @@ class Facts:
     fp8_convert          instructions that convert FP8
     bulk                 the copy engine for boxes of tensors, transaction barriers
     group_matrix         asynchronous matrix operations of four warps on workgroup memory
+    cluster              workgroups that run together and reach each other's workgroup memory
     nan_minimum          the smaller and the larger of two floats, NaN if one is
     exp2_f32 tanh_f32    approximate functions
     f16_16x8x8 ...       atoms, by the names that the table of atoms gives them
@@ -62,8 +63,8 @@ _AMPERE = _TURING | frozenset(
 )
 _ADA = _AMPERE | frozenset("fp8_convert fp8_16x8x32".split())
 # On sm_90 the FP8 atom of a single warp is emulated, slower than converting to F16.
-_HOPPER = (_ADA | frozenset("matrix_store bulk group_matrix".split())) - {"fp8_16x8x32"}
-_BLACKWELL = _ADA | frozenset("matrix_store bulk".split())
+_HOPPER = (_ADA | frozenset("matrix_store bulk group_matrix cluster".split())) - {"fp8_16x8x32"}
+_BLACKWELL = _ADA | frozenset("matrix_store bulk cluster".split())
 
 
 def _nvidia(

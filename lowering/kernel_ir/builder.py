@@ -99,6 +99,9 @@ class Builder:
     def workgroups(self, axis: int = 0) -> Value:
         return self._leaf("workgroups", axis, I32)
 
+    def rank(self) -> Value:
+        return self._leaf("rank", None, I32)
+
     def parameter(self, parameter: Parameter, dtype: DType = I64) -> Value:
         return self._leaf("parameter", parameter, dtype)
 
@@ -228,6 +231,23 @@ class Builder:
     def outer(self, a: Value, b: Value, c: Value) -> Value:
         assert c.count == a.count * b.count
         return self.emit("outer", (a, b, c), None, c.dtype, c.count)
+
+    # In clusters
+
+    def remote_load(
+        self, access: Access, offsets: Value, rank: Value, dtype: DType, mask: Value | None = None
+    ) -> Value:
+        args = (offsets, rank) if mask is None else (offsets, rank, mask)
+        return self.emit("remote_load", args, access, dtype, access.width * len(access.places))
+
+    def remote_store(
+        self, access: Access, value: Value, offsets: Value, rank: Value, mask: Value | None = None
+    ) -> None:
+        args = (value, offsets, rank) if mask is None else (value, offsets, rank, mask)
+        self.emit("remote_store", args, access)
+
+    def cluster_barrier(self) -> None:
+        self.emit("cluster_barrier")
 
     # Transactions and asynchronous matrix operations
 

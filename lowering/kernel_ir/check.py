@@ -7,6 +7,9 @@ from gizml_tile.lowering.kernel_ir import check_memory, check_threads, check_val
 from gizml_tile.lowering.kernel_ir.check_values import Rule, expect, operands
 from gizml_tile.lowering.kernel_ir.instructions import APART, Block, Instruction, Kernel, Role
 
+# Every device with clusters takes these sizes.
+_CLUSTERS = (1, 2, 4, 8)
+
 
 def check(kernel: Kernel) -> None:
     """Raise AssertionError where a kernel breaks a rule of the kernel IR."""
@@ -20,6 +23,8 @@ def check(kernel: Kernel) -> None:
     )
     for buffer in kernel.buffers:
         assert buffer.offset >= 0 and buffer.offset % buffer.dtype.bytes == 0, f"{buffer} is not aligned"
+    assert kernel.cluster in _CLUSTERS, f"clusters of {kernel.cluster} workgroups"
+    assert kernel.cluster == 1 or kernel.target.can("cluster"), f"{kernel.target} has no clusters"
     assert kernel.axes in (1, 2, 3), f"{kernel.axes} axes"
     assert not kernel.body.params and not kernel.body.results, "the body takes or gives values"
     _Walk(kernel).block(kernel.body)

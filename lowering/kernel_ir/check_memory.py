@@ -83,6 +83,31 @@ def _store(i: Instruction, kernel: Kernel) -> None:
     expect(i, None)
 
 
+def _remote(i: Instruction, kernel: Kernel, rank: Instruction) -> None:
+    assert kernel.cluster > 1, f"{i} in a kernel without clusters"
+    assert isinstance(i.attr, Access) and i.attr.space == WORKGROUP, f"{i}: {i.attr!r}"
+    assert rank.dtype is I32 and rank.count == 1, f"{i}: rank {rank}"
+
+
+def _remote_load(i: Instruction, kernel: Kernel) -> None:
+    operands(i, 2, 3)
+    _remote(i, kernel, i.args[1])
+    dtype = _access(i, i.args[0], i.args[2:], kernel)
+    assert isinstance(i.attr, Access)
+    expect(i, dtype, i.attr.width * len(i.attr.places))
+
+
+def _remote_store(i: Instruction, kernel: Kernel) -> None:
+    operands(i, 3, 4)
+    value, offsets, rank, *mask = i.args
+    _remote(i, kernel, rank)
+    dtype = _access(i, offsets, tuple(mask), kernel)
+    assert isinstance(i.attr, Access)
+    count = i.attr.width * len(i.attr.places)
+    assert value.dtype is dtype and value.count in (1, count), f"{i}: {value} for {dtype} x {count}"
+    expect(i, None)
+
+
 def _matrices(i: Instruction, offsets: Instruction, kernel: Kernel, ability: str) -> tuple[DType, int]:
     access = i.attr
     assert isinstance(access, MatrixAccess), f"{i}: {access!r}"
@@ -172,6 +197,8 @@ def _bulk_wait(i: Instruction, kernel: Kernel) -> None:
 RULES: dict[str, Rule] = {
     "load": _load,
     "store": _store,
+    "remote_load": _remote_load,
+    "remote_store": _remote_store,
     "matrix_load": _matrix_load,
     "matrix_store": _matrix_store,
     "copy": _copy,

@@ -161,7 +161,7 @@ def _select(i: Instruction, kernel: Kernel) -> None:
 RULES: dict[str, Rule] = {
     "constant": _constant,
     "param": _param,
-    **{op: _leaf(I32) for op in ("thread", "lane", "warp")},
+    **{op: _leaf(I32) for op in ("thread", "lane", "warp", "rank")},
     **{op: _leaf(I32, axis=True) for op in ("workgroup", "workgroups")},
     "parameter": _parameter,
     "pick": _pick,

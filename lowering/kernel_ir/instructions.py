@@ -18,6 +18,7 @@ Leaves
     lane, warp      I32: the number in the warp, and the warp's number (the same in all its lanes)
     workgroup       I32: this workgroup's number along an axis (attr) of the hardware's grid
     workgroups      I32: how many there are along it
+    rank            I32: this workgroup's number in its cluster
     parameter       attr: `Parameter`; I64, or F32 for a float scalar
 
 Registers
@@ -57,6 +58,13 @@ Between threads
     shuffle         value [, lane]              attr: a number to XOR the lane with, or None with a lane
     mma             a, b, c                     attr: `Matrix`: c + a @ b on a matrix unit, warp by warp
     outer           a, b, c                     c[i, j] + a[i] * b[j]: fused multiply-adds, i slowest
+
+Clusters: neighbouring workgroups that run at the same time and reach each other's memory
+    remote_load     offsets, rank, [mask]       attr: `Access` to a buffer of the workgroup of that rank
+    remote_store    value, offsets, rank, [mask]            likewise
+    cluster_barrier                             all threads of the cluster that have not ended meet, and their
+                                                accesses to its workgroups' memory are ordered. For others
+                                                a memory is there from the first such barrier to the last
 
 Transactions (Hopper): barriers in workgroup memory that count arrivals and bytes
     signal_init     barrier                     attr: `Signal`; by one thread, before a barrier of all
@@ -353,7 +361,8 @@ class Kernel:
 
     ``axes`` is how many axes of the hardware's grid it uses: 1, or those of the user's grid. ``signals``
     is the number of transaction barriers, which lie after the buffers, 8 bytes each. The workgroups of a
-    ``persistent`` kernel run any number of programs. Where ``may_alias`` is not set, no two tensors of which
+    ``persistent`` kernel run any number of programs. With a ``cluster`` so many neighbouring workgroups run
+    each program together. Where ``may_alias`` is not set, no two tensors of which
     one is stored to have an element in common.
     """
 
@@ -369,6 +378,7 @@ class Kernel:
     resident: int = 1
     persistent: bool = False
     may_alias: bool = True
+    cluster: int = 1
 
     @property
     def workgroup_memory(self) -> int:
@@ -377,7 +387,7 @@ class Kernel:
         return (end + 7) // 8 * 8 + 8 * self.signals
 
 
-LEAVES = frozenset("constant param thread lane warp workgroup workgroups parameter".split())
+LEAVES = frozenset("constant param thread lane warp workgroup workgroups rank parameter".split())
 UNARY = frozenset("neg abs sqrt not exp2 log2 reciprocal rsqrt tanh".split())
 BINARY = frozenset("add sub mul div rem high min max minimum maximum and or xor shl shr ushr".split())
 COMPARISONS = frozenset("lt le gt ge eq ne".split())
@@ -386,8 +396,8 @@ APPROXIMATE = frozenset("exp2 log2 reciprocal rsqrt tanh".split())
 EFFECTS = frozenset(
     "store matrix_store copy copy_commit copy_wait barrier warp_barrier signal_init signal_expect "
     "signal_arrive signal_wait bulk_load bulk_store bulk_commit bulk_wait fence_async group_fence "
-    "group_commit group_wait registers when roles".split()
+    "group_commit group_wait registers remote_store cluster_barrier when roles".split()
 )
 # Their value depends on memory, or on other threads, at the place where they stand.
-ORDERED = EFFECTS | frozenset("load matrix_load shuffle mma group_mma".split())
+ORDERED = EFFECTS | frozenset("load matrix_load remote_load shuffle mma group_mma".split())
 STRUCTURED = frozenset("loop branch when roles".split())

@@ -142,13 +142,21 @@ def in_tensor(
 class WorkgroupVectors(Vectors):
     """Vectors of a buffer; those outside of it are reported and left out.
 
-    ``address`` is the byte of each in its workgroup's memory.
+    ``address`` is the byte of each in its workgroup's memory, which is that of ``whose`` workgroup by thread.
     """
 
     def __init__(
-        self, threads: Threads, at: Instruction, buffer: Buffer, first: Array, width: int, mask: Array | None
+        self,
+        threads: Threads,
+        at: Instruction,
+        buffer: Buffer,
+        first: Array,
+        width: int,
+        mask: Array | None,
+        whose: Array | None = None,
     ) -> None:
         batch = threads.batch
+        self.whose = threads.workgroup if whose is None else whose
         size = buffer.dtype.bytes
         self.bytes = width * size
         first = first.astype(np.int64)
@@ -167,7 +175,7 @@ class WorkgroupVectors(Vectors):
         aligned = width == 1 or _aligned(threads, at, self.address, self.bytes, mask, buffer.name)
         if batch.counts:
             costs.wavefronts(threads, at, self.address, self.bytes, mask)
-        place = first + threads.workgroup * (batch.memory.bytes // size) + buffer.offset // size
+        place = first + self.whose * (batch.memory.bytes // size) + buffer.offset // size
         super().__init__(batch.memory.view(buffer), place, width, mask, aligned)
 
     def granules(self, threads: Threads, mask: Array | None) -> tuple[Array, Array]:
@@ -176,7 +184,7 @@ class WorkgroupVectors(Vectors):
             address, who = self.address.reshape(-1), self.who(threads)
         else:
             address, who = self.address[mask], np.nonzero(mask)[1]
-        return threads.batch.memory.keys(threads, address, who, self.bytes)
+        return threads.batch.memory.keys(self.whose, address, who, self.bytes)
 
 
 def _aligned(

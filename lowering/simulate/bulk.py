@@ -213,5 +213,7 @@ def finish(batch: Batch) -> None:
             write_back(threads, flight, flight.left[flight.who])
         for product in threads.products.flights:
             batch.log.add("in flight", product.at, "no group_wait for it before the workgroup ends")
+    if batch.clusters is not None:
+        batch.clusters.finish()
     for load in batch.signals.loads if batch.signals is not None else ():
         batch.log.add("in flight", load.at, "the workgroup ends before it landed", int(load.left.sum()))

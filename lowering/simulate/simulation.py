@@ -10,6 +10,7 @@ import numpy as np
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
 from gizml_tile.lowering.simulate.bulk import finish
 from gizml_tile.lowering.simulate.clocks import Clocks
+from gizml_tile.lowering.simulate.clusters import Clusters
 from gizml_tile.lowering.simulate.findings import Findings, Log
 from gizml_tile.lowering.simulate.numbers import Array
 from gizml_tile.lowering.simulate.signals import Signals
@@ -36,17 +37,17 @@ def simulate(
     """Run a kernel without a device; results are written in place.
 
     ``grid`` is the user's; ``workgroups`` the hardware's, which is the user's too, or its product for a
-    kernel with one axis, unless it is given. ``checks`` looks for races and reads of what is not
-    there, ``counts`` for bank conflicts and uncoalesced accesses. What lies out of bounds is always
-    reported, and not done.
+    kernel with one axis (times a cluster's workgroups), unless it is given. ``checks`` looks for races and
+    reads of what is not there, ``counts`` for bank conflicts and uncoalesced accesses. What lies out of
+    bounds is always reported, and not done.
     """
     sizes = tuple(grid)
     if workgroups is not None:
         hardware = tuple(workgroups)
-    elif kernel.axes == len(sizes):
+    elif kernel.axes == len(sizes) and kernel.cluster == 1:
         hardware = sizes
     else:
-        hardware = (int(np.prod(sizes)),)
+        hardware = (int(np.prod(sizes)) * kernel.cluster,)
     launch = _Launch(
         kernel, tensors_of(kernel, list(tensors), checks), tuple(scalars), hardware, sizes, checks, counts
     )
@@ -93,7 +94,7 @@ class _Launch:
         size = self._workgroups_at_once()
         for first in range(0, count, size):
             numbers = np.arange(first, min(first + size, count))
-            saved = self._saved() if self.waits and len(numbers) > 1 else None
+            saved = self._saved() if self.waits and len(numbers) > self.kernel.cluster else None
             try:
                 self._run_batch(numbers)
             except Deadlock as deadlock:
@@ -102,18 +103,19 @@ class _Launch:
                     continue
                 # In lockstep a workgroup may have waited for another one; alone it cannot.
                 self._restore(saved)
-                for number in numbers:
+                for alone in numbers.reshape(-1, self.kernel.cluster):
                     try:
-                        self._run_batch(np.array([number]))
-                    except Deadlock as alone:
-                        self._report(alone)
+                        self._run_batch(alone)
+                    except Deadlock as again:
+                        self._report(again)
         return self.log.findings()
 
     def _workgroups_at_once(self) -> int:
         memory = self.kernel.workgroup_memory
         warps = -(-self.kernel.threads // self.kernel.target.facts.lanes)
         shadow = memory // 4 * (24 + 4 * warps) + memory if self.checks else memory
-        return max(1, min(_THREADS // self.kernel.threads, _SHADOW_BYTES // max(1, shadow)))
+        fitting = min(_THREADS // self.kernel.threads, _SHADOW_BYTES // max(1, shadow))
+        return max(1, fitting // self.kernel.cluster) * self.kernel.cluster
 
     def _run_batch(self, numbers: Array) -> None:
         kernel = self.kernel
@@ -136,6 +138,8 @@ class _Launch:
             self.last_uses,
             has_products=self.products,
         )
+        if kernel.cluster > 1:
+            batch.clusters = memory.clusters = Clusters(batch)
         if kernel.signals:
             batch.signals = Signals(len(numbers), kernel.signals, clocks.parts)
         for waiting in run(Threads(batch, 0, warps), kernel.body):

@@ -8,7 +8,16 @@ import numpy as np
 
 from gizml_tile.dtypes import I64
 from gizml_tile.lowering.kernel_ir.instructions import APART, Block, Instruction, Parameter, Role
-from gizml_tile.lowering.simulate import accesses, barriers, bulk, copies, products, signals, warps
+from gizml_tile.lowering.simulate import (
+    accesses,
+    barriers,
+    bulk,
+    clusters,
+    copies,
+    products,
+    signals,
+    warps,
+)
 from gizml_tile.lowering.simulate.numbers import HELD, Array, bitcast, constant, convert, evaluate
 from gizml_tile.lowering.simulate.threads import Threads, Waiting
 
@@ -280,11 +289,12 @@ def _roles(threads: Threads, at: Instruction) -> Iterator[Waiting]:
     roles = at.attr
     assert isinstance(roles, tuple)
     running: dict[str, Iterator[Waiting]] = {}
+    ended: dict[str, Threads] = {}
     for role, block in zip(roles, at.blocks, strict=True):
         assert isinstance(role, Role)
         own = Threads(threads.batch, role.first_warp, role.warps, threads)
         own.role = role.name
-        running[role.name] = run(own, block)
+        running[role.name], ended[role.name] = run(own, block), own
     while running:
         before = threads.batch.progress
         waiting: list[Waiting] = []
@@ -292,6 +302,7 @@ def _roles(threads: Threads, at: Instruction) -> Iterator[Waiting]:
             stopped = next(role_run, None)
             if stopped is None:
                 del running[name]
+                clusters.leave(threads.batch, ended[name])
                 threads.batch.progress += 1
             else:
                 waiting.append(stopped)
@@ -308,6 +319,7 @@ WAITING: dict[str, Callable[[Threads, Instruction], Iterator[Waiting]]] = {
     "when": _when,
     "roles": _roles,
     "barrier": barriers.barrier,
+    "cluster_barrier": clusters.cluster_barrier,
     "signal_wait": signals.signal_wait,
 }
 PLAIN: dict[str, Plain] = {
@@ -317,6 +329,7 @@ PLAIN: dict[str, Plain] = {
     "warp": lambda threads, at: threads.warp[None],
     "workgroup": _workgroup,
     "workgroups": _workgroups,
+    "rank": clusters.rank,
     "parameter": _parameter,
     "pick": _pick,
     "join": _join,
@@ -326,6 +339,8 @@ PLAIN: dict[str, Plain] = {
     "result": _result,
     "load": accesses.load,
     "store": accesses.store,
+    "remote_load": clusters.remote_load,
+    "remote_store": clusters.remote_store,
     "matrix_load": accesses.matrix_load,
     "matrix_store": accesses.matrix_store,
     "copy": copies.copy,

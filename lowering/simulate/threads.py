@@ -18,6 +18,7 @@ from gizml_tile.lowering.simulate.workgroup_memory import WorkgroupMemory
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.simulate.addresses import WorkgroupVectors
+    from gizml_tile.lowering.simulate.clusters import Clusters
     from gizml_tile.lowering.simulate.signals import Signals
 
 
@@ -119,6 +120,7 @@ class Batch:
     last_uses: dict[Block, tuple[tuple[Instruction, ...], ...]]
     progress: int = 0
     signals: Signals | None = None
+    clusters: Clusters | None = None
     barriers: dict[int, Meeting] = field(default_factory=dict)
     unfinished: list[Threads] = field(default_factory=list)
     has_products: bool = False

@@ -20,6 +20,7 @@ from gizml_tile.lowering.simulate.findings import Log
 from gizml_tile.lowering.simulate.numbers import HELD, Array
 
 if TYPE_CHECKING:
+    from gizml_tile.lowering.simulate.clusters import Clusters
     from gizml_tile.lowering.simulate.threads import Threads
 
 _MANY = 127  # instead of a lane: several lanes of a warp
@@ -41,6 +42,7 @@ class WorkgroupMemory:
         end = max((buffer.offset + buffer.bytes for buffer in kernel.buffers), default=0)
         self.bytes = (end + 15) // 16 * 16
         # Every bit set is a NaN of each float type.
+        self.clusters: Clusters | None = None
         self.data = np.full(workgroups * self.bytes, 0xFF, np.uint8)
         self.granule = _granule(kernel)
         self.granules = self.bytes // self.granule
@@ -68,9 +70,12 @@ class WorkgroupMemory:
             self.instructions.append(at)
         return known
 
-    def keys(self, threads: Threads, first: Array, who: Array, bytes: int) -> tuple[Array, Array]:
-        """The granules of accesses of ``bytes`` from byte addresses on, by threads; and whose each is."""
-        start = threads.workgroup[who] * self.granules + first // self.granule
+    def keys(self, whose: Array, first: Array, who: Array, bytes: int) -> tuple[Array, Array]:
+        """The granules of accesses of ``bytes`` from byte addresses on, by threads; and the thread of each.
+
+        ``whose`` is the workgroup whose memory each thread of the batch accesses.
+        """
+        start = whose[who] * self.granules + first // self.granule
         count = bytes // self.granule
         if count <= 1:
             return start, who
@@ -108,6 +113,8 @@ class WorkgroupMemory:
         self, threads: Threads, at: Instruction, keys: Array, who: Array, verb: str
     ) -> Array:
         """Report what is unwritten, in flight or unordered; gives the writers found."""
+        if self.clusters is not None:
+            self.clusters.check(threads, at, keys, who, verb)
         writers = self.writer[keys]
         if verb == "reads" and (unwritten := writers < 0).any():
             self.log.add(

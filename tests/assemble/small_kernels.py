@@ -29,6 +29,7 @@ class SmallKernel(Builder):
         self.tensors: list[Tensor] = []
         self.buffers: list[Buffer] = []
         self.signals = 0
+        self.cluster = 1
 
     def tensor(self, dtype: DType, rank: int = 1) -> int:
         self.tensors.append(Tensor(f"t{len(self.tensors)}", dtype, rank))
@@ -74,6 +75,7 @@ class SmallKernel(Builder):
             self.threads,
             self.body(),
             signals=self.signals,
+            cluster=self.cluster,
             **others,
         )
 

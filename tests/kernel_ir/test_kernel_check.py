@@ -43,7 +43,9 @@ def kernel(write, arch="sm_90a", **more):
     build = Builder()
     write(build)
     parameters = (Parameter("pointer", 0), Parameter("scalar", 0))
+    cluster = 2 if Target("cuda", arch).can("cluster") else 1
     made = Kernel("k", Target("cuda", arch), TENSORS, parameters, BUFFERS, 128, build.body(), 1, 1)
+    made = replace(made, cluster=cluster)
     return replace(made, **more)
 
 
@@ -62,7 +64,7 @@ def value(b, dtype, count=1):
 def whole(b):
     """One of every kind of instruction, in order."""
     thread, zero, one = b.thread(), b.constant(0, I32), b.constant(1, I32)
-    b.lane(), b.warp(), b.workgroup(), b.workgroups(0)
+    b.lane(), b.warp(), b.workgroup(), b.workgroups(0), b.rank()
     b.parameter(Parameter("pointer", 0)), b.parameter(Parameter("scalar", 0), F32)
     x, y, mask = value(b, F32, 4), value(b, I64, 4), value(b, MASK)
     for op in ("neg", "abs", "sqrt", "exp2", "log2", "reciprocal", "rsqrt", "tanh"):
@@ -78,7 +80,9 @@ def whole(b):
     b.matrix_store(MatrixAccess(0, 4, False, ONE), halves, thread)
     b.matrix_load(MatrixAccess(0, 4, True, ONE), thread, F16)
     b.copy(Copy(0, 0, 8, ONE, ONE), thread, thread, mask), b.copy_commit(), b.copy_wait(0)
-    b.barrier(0, 128), b.warp_barrier(), b.shuffle_xor(x, 1), b.shuffle(x, thread)
+    b.remote_store(Access(WORKGROUP, 0, 8, ONE), halves, zero, b.rank(), mask)
+    b.remote_load(Access(WORKGROUP, 0, 8, ONE), zero, b.rank(), F16)
+    b.cluster_barrier(), b.barrier(0, 128), b.warp_barrier(), b.shuffle_xor(x, 1), b.shuffle(x, thread)
     c = value(b, F32, 4)
     b.mma(Matrix(ATOMS[0], 1, 1, 1), halves, b.pick(halves, range(4)), c)
     b.outer(b.pick(x, (0, 1)), b.pick(x, (0, 1)), c)
@@ -192,6 +196,9 @@ WRONG = [
     (raw("branch", (MASK,), blocks=(Block((), (), ()),)), "1 blocks"),
     (raw("roles", attr=(Role("x", 3, 2),), blocks=(Block((), (), ()),)), "warps of x"),
     (raw("loop", (F32,), (F32,), (F32,), blocks=(Block((), (), ()),)), "counts in F32"),
+    (lambda b: b.remote_load(Access(GLOBAL, 0, 1, ONE), b.thread(), b.rank(), F16), "space='global'"),
+    (lambda b: b.remote_load(Access(WORKGROUP, 0, 1, ONE), b.thread(), value(b, I64), F16), "rank <"),
+    (lambda b: b.remote_store(Access(WORKGROUP, 0, 1, ONE), value(b, F32), b.thread(), b.rank()), "for F16"),
     (raw("loop", (I32,), (I64,), (I32,), blocks=(Block((), (), ()),)), "bound"),
 ]
 
@@ -210,6 +217,7 @@ ABILITIES = [
     (lambda b: b.matrix_store(MatrixAccess(0, 1, False, ONE), value(b, F16, 2), b.thread()), "matrix_store"),
     (lambda b: b.emit("group_wait", attr=0), "has no group_wait"),
     (lambda b: b.signal_arrive(b.thread()), "has no signal_arrive"),
+    (lambda b: b.cluster_barrier(), "has no cluster_barrier"),
     (
         lambda b: b.mma(Matrix(ATOMS[1], 1, 1, 1), *(value(b, F32, 4) for _ in range(3))),
         "has no bf16_16x8x16",
@@ -263,6 +271,8 @@ def test_kernels_fit_their_target():
         ({"buffers": (Buffer("big", F32, 1 << 16),)}, "bytes of workgroup memory"),
         ({"buffers": (Buffer("odd", F32, 1, 2),)}, "is not aligned"),
         ({"axes": 4}, "4 axes"),
+        ({"cluster": 3}, "clusters of 3 workgroups"),
+        ({"cluster": 2, "target": Target("cuda", "sm_80")}, "has no clusters"),
     ):
         with pytest.raises(AssertionError, match=message):
             check(replace(made, **change))

@@ -79,7 +79,7 @@ def test_parameters_byte_by_byte(cuda):
         struct.pack("<Q", c.data_ptr()),
     )
     assert launch.addresses[5] % 64 == 0
-    assert (launch.grid, launch.block, launch.memory) == ((16, 1, 1), (128, 1, 1), 1000)
+    assert (launch.grid, launch.block, launch.memory) == ((30, 1, 1), (128, 1, 1), 1000)
     assert (launch.cluster, launch.stream, launch.context) == (2, 0, 0x1000)
     assert launch.function == 0x30100
 

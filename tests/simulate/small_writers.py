@@ -36,7 +36,7 @@ class Writer(Builder):
         self.store(Access(WORKGROUP, buffer, width, ONE), value, offset, mask)
 
 
-def kernel_of(write, tensors, buffers=(), threads=64, arch="sm_90a", signals=0, axes=1) -> Kernel:
+def kernel_of(write, tensors, buffers=(), threads=64, arch="sm_90a", signals=0, axes=1, cluster=1) -> Kernel:
     """The kernel that ``write(builder)`` writes; tensors are given by their arrays."""
     build = Writer()
     write(build)
@@ -50,6 +50,7 @@ def kernel_of(write, tensors, buffers=(), threads=64, arch="sm_90a", signals=0, 
         build.body(),
         axes,
         signals,
+        cluster=cluster,
     )
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import broken_clusters
 import broken_large
 import broken_small
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from fault_cases import CASES
 from small_writers import run
 
-assert broken_small and broken_large  # which register their cases
+assert broken_clusters and broken_small and broken_large  # which register their cases
 
 FAULTS = [
     pytest.param(case, wrong, expected, id=f"{case.name}: {wrong}")

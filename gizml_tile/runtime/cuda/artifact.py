@@ -57,7 +57,7 @@ class LaunchShape:
     """How many workgroups a launch has: ``"grid"``, one for each program, or ``"persistent"``.
 
     A persistent launch has at most ``per_processor`` workgroups for each multiprocessor of the device,
-    and never more than programs. Both are rounded to whole clusters: up, and down.
+    and never more than programs, rounded down to whole clusters. With a cluster a program counts as so many.
     """
 
     kind: str = "grid"
@@ -66,7 +66,10 @@ class LaunchShape:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A kernel as PTX for one architecture, such as ``sm_90a``; ``workgroup_memory`` in bytes."""
+    """A kernel as PTX for one architecture, such as ``sm_90a``; ``workgroup_memory`` in bytes.
+
+    With a ``cluster`` so many neighbouring workgroups run each program together.
+    """
 
     text: str
     entry: str
@@ -79,7 +82,7 @@ class Artifact:
     launch: LaunchShape = LaunchShape()
 
 
-def of_emitted(emitted: Any, cluster: int = 1, launch: LaunchShape = LaunchShape()) -> Artifact:
+def of_emitted(emitted: Any, launch: LaunchShape = LaunchShape()) -> Artifact:
     """The artifact of what the PTX emitter gives: its arguments, then its maps, are the parameters.
 
     The emitter's boxes have the tensor's axes in order, and the driver wants the innermost first.
@@ -100,7 +103,7 @@ def of_emitted(emitted: Any, cluster: int = 1, launch: LaunchShape = LaunchShape
         emitted.arch,
         emitted.threads,
         emitted.workgroup_memory,
-        cluster,
+        emitted.cluster,
         (*arguments, *(Parameter("tensor_map", number) for number in range(len(maps)))),
         maps,
         launch,

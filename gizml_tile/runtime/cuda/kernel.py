@@ -73,13 +73,13 @@ class CudaKernel:
     def workgroups(self, grid: Sequence[int], ordinal: int) -> int:
         """How many workgroups a launch has. Raises TileError for more programs than a GPU can count."""
         artifact, programs = self.artifact, math.prod(grid)
-        if programs > _MOST_WORKGROUPS:
+        whole = programs * artifact.cluster
+        if whole > _MOST_WORKGROUPS:
             raise TileError(
                 f"kernel {artifact.entry}: a grid of {' x '.join(map(str, grid))} has {programs} programs, "
                 f"and a launch at most {_MOST_WORKGROUPS}; let each do more",
                 here(),
             )
-        whole = -(-programs // artifact.cluster) * artifact.cluster
         if artifact.launch.kind == "persistent":
             return min(whole, self.loaded(ordinal).resident)
         return whole

@@ -28,7 +28,8 @@ class PtxArtifact:
 
     A launch passes ``arguments`` and then ``maps``, each in order, to ``entry`` with ``threads`` threads
     and ``workgroup_memory`` bytes of dynamic workgroup memory. ``resident`` workgroups are meant to
-    share a multiprocessor. A ``persistent`` kernel takes any number of workgroups.
+    share a multiprocessor. A ``persistent`` kernel takes any number of workgroups, and ``cluster`` neighbours
+    run each program together.
     """
 
     text: str
@@ -40,3 +41,4 @@ class PtxArtifact:
     maps: tuple[TensorMap, ...]
     resident: int
     persistent: bool = False
+    cluster: int = 1

@@ -13,7 +13,7 @@ from gizml_tile.lowering.kernel_ir.instructions import APART, Barrier, Block, In
 _AXES = "xyz"
 # A loop is kept from being unrolled where its turns wait for others, or where one turn has so many
 # registers' worth of instructions that there is nothing left to gain.
-_WAITING = frozenset("barrier copy_wait signal_wait bulk_wait group_wait".split())
+_WAITING = frozenset("barrier cluster_barrier copy_wait signal_wait bulk_wait group_wait".split())
 _LARGE = 256
 
 
@@ -40,6 +40,8 @@ def _leaf(writer: Writer, instruction: Instruction) -> Words:
         return (_thread(writer),)
     if op == "warp":
         return (_warp(writer),)
+    if op == "rank":
+        return (writer.once((op,), "r", "mov.u32 {}, %cluster_ctarank;"),)
     if op == "lane":
         return (writer.once((op,), "r", "mov.u32 {}, %laneid;"),)
     assert isinstance(axis, int)
@@ -280,7 +282,7 @@ def _shuffle_mask(writer: Writer, form: str, word: str, source: str) -> str:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys("thread lane warp workgroup workgroups".split(), _leaf),
+    **dict.fromkeys("thread lane warp workgroup workgroups rank".split(), _leaf),
     "parameter": _parameter,
     "loop": _loop,
     "branch": _branch,

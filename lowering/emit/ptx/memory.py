@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gizml_tile.dtypes import I64, MASK, U8, DType
 from gizml_tile.lowering.emit.ptx.addresses import address, element_type, written
@@ -43,17 +43,34 @@ def _operand(words: Words) -> str:
     return words[0] if len(words) == 1 else f"{{{', '.join(words)}}}"
 
 
+Where = Callable[[tuple[int, int]], tuple[str, int]]
+
+
 def _load(writer: Writer, instruction: Instruction) -> Words:
+    access, offsets = instruction.attr, instruction.args[0]
+    assert isinstance(access, Access)
+    return load_vectors(
+        writer,
+        instruction,
+        f"ld.{_SPACES[access.space]}",
+        lambda place: address(writer, access.space, access.memory, offsets, place),
+        instruction.args[1:],
+    )
+
+
+def load_vectors(
+    writer: Writer, instruction: Instruction, mnemonic: str, where_is: Where, masks: Sequence[Instruction]
+) -> Words:
+    """Vector loads of an `Access`, each of whose places ``where_is`` tells."""
     access, dtype = instruction.attr, instruction.dtype
     assert isinstance(access, Access) and dtype is not None
     stored = U8 if dtype is MASK else dtype
     size = access.width * stored.bytes
-    guards = _guards(writer, instruction.args[1:], len(access.places))
-    mnemonic = f"ld.{_SPACES[access.space]}"
-    pad = _pad(access, stored) if instruction.args[1:] else ""
+    guards = _guards(writer, masks, len(access.places))
+    pad = _pad(access, stored) if masks else ""
     found: list[Element] = []
     for guard, place in zip(guards, access.places, strict=True):
-        where = address(writer, access.space, access.memory, instruction.args[0], place)
+        where = where_is(place)
         words = writer.fresh(stored, access.width)
         bits = 64 if stored is I64 else 32
         if guard:
@@ -90,17 +107,32 @@ def _truths(writer: Writer, found: Sequence[Element]) -> Words:
 
 
 def _store(writer: Writer, instruction: Instruction) -> Words:
-    access, (value, offsets, *masks) = instruction.attr, instruction.args
+    access, (_, offsets, *masks) = instruction.attr, instruction.args
+    assert isinstance(access, Access)
+    store_vectors(
+        writer,
+        instruction,
+        f"st.{_SPACES[access.space]}",
+        lambda place: address(writer, access.space, access.memory, offsets, place),
+        masks,
+    )
+    return ()
+
+
+def store_vectors(
+    writer: Writer, instruction: Instruction, mnemonic: str, where_is: Where, masks: Sequence[Instruction]
+) -> None:
+    """Vector stores of an `Access`, each of whose places ``where_is`` tells."""
+    access, value = instruction.attr, instruction.args[0]
     assert isinstance(access, Access) and value.dtype is not None
     stored = U8 if value.dtype is MASK else value.dtype
     words = _bytes_of_masks(writer, value) if value.dtype is MASK else writer.words(value)
     guards = _guards(writer, masks, len(access.places))
     size, bits = access.width * stored.bytes, 64 if stored is I64 else 32
-    mnemonic = f"st.{_SPACES[access.space]}"
     found = elements(words, stored, value.count)
     step = max(size * 8 // bits, 1)
     for number, (guard, place) in enumerate(zip(guards, access.places, strict=True)):
-        where = address(writer, access.space, access.memory, offsets, place)
+        where = where_is(place)
         if size < 4:
             word = _lowest(writer, found[number * access.width], stored)
             writer.lines.append(f"{guard}{mnemonic}.b{8 * size} {written(*where)}, {word};")
@@ -110,7 +142,6 @@ def _store(writer: Writer, instruction: Instruction) -> Words:
             writer.lines.append(
                 f"{guard}{mnemonic}{vector}.b{bits} {written(*where, distance)}, {_operand(piece)};"
             )
-    return ()
 
 
 def _bytes_of_masks(writer: Writer, value: Instruction) -> Words:

@@ -8,6 +8,7 @@ from gizml_tile.dtypes import F32
 from gizml_tile.lowering.emit.arguments import arguments, identifier
 from gizml_tile.lowering.emit.ptx import (
     arithmetic,
+    clusters,
     control,
     conversions,
     group_matrix,
@@ -31,7 +32,7 @@ _VERSIONS = {
     "sm_100a": "8.6",
     "sm_120a": "8.7",
 }
-_FAMILIES = (packing, arithmetic, conversions, memory, matrix, control, transactions, group_matrix)
+_FAMILIES = (packing, arithmetic, conversions, memory, matrix, control, transactions, group_matrix, clusters)
 RULES: dict[str, Rule] = {op: rule for family in _FAMILIES for op, rule in family.RULES.items()}
 
 
@@ -63,6 +64,7 @@ def emit(kernel: Kernel) -> PtxArtifact:
         ")",
         f".reqntid {kernel.threads}",
         f".minnctapersm {kernel.resident}",
+        *([".explicitcluster", f".reqnctapercluster {kernel.cluster}"] if kernel.cluster > 1 else []),
         "{",
         *writer.declarations(),
         *writer.head,
@@ -81,6 +83,7 @@ def emit(kernel: Kernel) -> PtxArtifact:
         maps=tuple(writer.maps),
         resident=kernel.resident,
         persistent=kernel.persistent,
+        cluster=kernel.cluster,
     )
 
 

@@ -1,0 +1,230 @@
+"""Clusters: accesses to the memory of other workgroups, which only barriers of the cluster order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gizml_tile.dtypes import I32
+from gizml_tile.lowering.kernel_ir.instructions import Access, Instruction
+from gizml_tile.lowering.simulate.addresses import (
+    WorkgroupVectors,
+    mask_of,
+    offsets_of,
+    registers_of,
+    vectors_of,
+)
+from gizml_tile.lowering.simulate.clocks import INSTRUCTION, TIME
+from gizml_tile.lowering.simulate.numbers import Array, constant
+from gizml_tile.lowering.simulate.threads import Batch, Threads, Waiting
+
+# Of an access from another workgroup its time and, below it, the thread of the batch.
+_THREADS = 32
+
+
+class Clusters:
+    """The clusters of a batch: who has come to their barriers, and what came from other workgroups.
+
+    Every access before ``floor[workgroup]`` is over for all workgroups of its cluster; 0 before the first
+    barrier. ``reads`` and ``writes`` have the last access to each granule from another workgroup.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.size = batch.kernel.cluster
+        workgroups = len(batch.numbers)
+        self.floor = np.zeros(workgroups, np.int64)
+        self.arrived = np.zeros(workgroups, np.int64)
+        self.gone = 0
+        self.met = np.zeros(workgroups // self.size, np.int64)
+        # What those who came know together, and what those know who have met.
+        self.gathered = np.zeros((workgroups, batch.clocks.parts), np.int64)
+        self.released = np.zeros((workgroups, batch.clocks.parts), np.int64)
+        granules = workgroups * batch.memory.granules if batch.checks else 0
+        self.reads = np.full(granules, -1, np.int64)
+        self.writes = np.full(granules, -1, np.int64)
+        # The last access to each workgroup from another one, to name where it ends too early.
+        self.last = np.zeros(workgroups, np.int64)
+        self.last_at: dict[int, Instruction] = {}
+
+    def check(self, threads: Threads, at: Instruction, keys: Array, who: Array, verb: str) -> None:
+        """Report a workgroup's accesses to its own memory that meet those of others."""
+        others = [("wrote", self.writes)] + ([("read", self.reads)] if verb == "writes" else [])
+        for done, accesses in others:
+            met = accesses[keys] >> _THREADS >= np.maximum(self.floor[threads.workgroup[who]], 1)
+            if met.any():
+                text = f"{self._text(threads, keys, who, met, verb)}, which another workgroup {done}"
+                threads.batch.log.add("race", at, f"{text}: no cluster_barrier between", int(met.sum()))
+
+    def access(self, threads: Threads, at: Instruction, keys: Array, who: Array, writes: bool) -> None:
+        """Check and remember accesses from other workgroups, one for each key."""
+        memory, log = self.batch.memory, self.batch.log
+        verb = "writes" if writes else "reads"
+        owner = keys // memory.granules
+        unwritten = (memory.writer[keys] < 0) & (self.writes[keys] < 0) & (not writes)
+        if unwritten.any():
+            log.add("unwritten", at, self._text(threads, keys, who, unwritten, verb), int(unwritten.sum()))
+        own = self._codes(who)
+        known = [memory.writer[keys] >> TIME, self._by_others(self.writes[keys], own)]
+        if writes:
+            known += [memory.last_read[keys] >> TIME, self._by_others(self.reads[keys], own)]
+        floor = self.floor[owner]
+        met = (np.max(known, axis=0) >= np.maximum(floor, 1)) & ~unwritten
+        if met.any():
+            text = self._text(threads, keys, who, met, verb)
+            text += f" of workgroup {int(self.batch.numbers[owner[np.flatnonzero(met)[0]]])}"
+            log.add("race", at, f"{text}: no cluster_barrier since its last use", int(met.sum()))
+        unbegun = (floor == 0) & ~met & ~unwritten
+        if unbegun.any():
+            text = self._text(threads, keys, who, unbegun, verb)
+            log.add("race", at, f"{text}, whose workgroup may not have begun", int(unbegun.sum()))
+        (self.writes if writes else self.reads)[keys] = self._codes(who)
+        if writes:
+            # For its own workgroup it is over once that is past the cluster's next barrier: see `check`.
+            memory.writer[keys] = memory.number(at) << INSTRUCTION
+            if memory.fenced is not None:
+                memory.fenced[keys] = 0
+        for workgroup in np.unique(owner):
+            self.last[workgroup] = self.batch.clocks.now
+            self.last_at[int(workgroup)] = at
+
+    def _codes(self, who: Array) -> Array:
+        return np.asarray(self.batch.clocks.now << _THREADS | who.astype(np.int64))
+
+    def _by_others(self, accesses: Array, own: Array) -> Array:
+        """The times of accesses, without those of the thread itself."""
+        mask = (1 << _THREADS) - 1
+        return np.where(accesses & mask == own & mask, -1, accesses >> _THREADS)
+
+    def _text(self, threads: Threads, keys: Array, who: Array, where: Array, verb: str) -> str:
+        memory = self.batch.memory
+        first = int(np.flatnonzero(where)[0])
+        byte = int(keys[first]) % memory.granules * memory.granule
+        return f"{threads.name(int(who[first]))} {verb} {memory.place(byte)}"
+
+    def meet(self) -> None:
+        """Let the clusters go of which all threads that have not ended have come."""
+        wanted = self.batch.kernel.threads - self.gone
+        by_cluster = self.arrived.reshape(-1, self.size)
+        done = (by_cluster == wanted).all(axis=1)
+        if not done.any():
+            return
+        self.batch.clocks.advance()
+        by_cluster[done] = 0
+        self.met[done] += 1
+        workgroups = np.repeat(done, self.size)
+        self.released[workgroups] = np.maximum(self.gathered[workgroups], 1)
+        self.gathered[workgroups] = 0
+        self.floor[workgroups] = self.batch.clocks.now
+        self.batch.progress += 1
+
+    def finish(self) -> None:
+        """The kernel's end: a workgroup must not end while others access its memory."""
+        for workgroup in np.flatnonzero(self.last >= np.maximum(self.floor, 1)):
+            text = (
+                f"workgroup {int(self.batch.numbers[workgroup])} may have ended: no cluster_barrier after it"
+            )
+            self.batch.log.add("race", self.last_at[int(workgroup)], text)
+
+
+def leave(batch: Batch, threads: Threads) -> None:
+    """Threads have ended: barriers of their cluster do not wait for them."""
+    if batch.clusters is not None:
+        batch.clusters.gone += threads.each
+
+
+def cluster_barrier(threads: Threads, at: Instruction) -> Iterator[Waiting]:
+    """Wait until all threads of the cluster that have not ended have come."""
+    batch, clusters = threads.batch, threads.batch.clusters
+    assert clusters is not None
+    arrived = np.full(threads.workgroups, threads.each)
+    if threads.active is not None:
+        arrived = threads.active.reshape(threads.workgroups, -1).sum(axis=1)
+        partial = (arrived > 0) & (arrived < threads.each)
+        if partial.any():
+            workgroup = int(np.flatnonzero(partial)[0])
+            text = f"only {int(arrived[workgroup])} of {threads.each} threads of workgroup "
+            text += f"{int(batch.numbers[workgroup])} come"
+            batch.log.add("divergent barrier", at, text, int(partial.sum()))
+    here = np.flatnonzero(arrived)
+    target = clusters.met[here // clusters.size] + 1
+    clusters.arrived[here] += threads.each
+    warps = np.arange(threads.first_warp, threads.first_warp + threads.warps)
+    known = batch.clocks.release(here, warps)
+    clusters.gathered[here] = np.maximum(clusters.gathered[here], known)
+    batch.progress += 1
+    clusters.meet()
+    while not (clusters.met[here // clusters.size] >= target).all():
+        yield Waiting(threads, at, f"waits at the barrier of a cluster of {clusters.size} workgroups")
+        clusters.meet()
+    batch.progress += 1
+    if batch.checks:
+        batch.clocks.acquire(here, warps, clusters.released[here])
+
+
+def rank(threads: Threads, at: Instruction) -> Array:
+    clusters = threads.batch.clusters
+    if clusters is None:
+        return constant(0, I32)
+    return (threads.batch.numbers[threads.workgroup] % clusters.size).astype(np.int32)[None]
+
+
+def _place(
+    threads: Threads, at: Instruction, offsets: Instruction, rank: Instruction, mask: Array | None
+) -> WorkgroupVectors:
+    access, clusters = at.attr, threads.batch.clusters
+    assert isinstance(access, Access) and clusters is not None
+    whose = threads.wide(rank)[0].astype(np.int64)
+    bad = (whose < 0) | (whose >= clusters.size)
+    if mask is not None:
+        bad &= mask.any(axis=0)
+    if bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        text = f"{threads.name(first)} accesses the memory of rank {int(whose[first])} of {clusters.size}"
+        threads.batch.log.add("out of bounds", at, text, int(bad.sum()))
+        accesses = len(access.places)
+        mask = np.broadcast_to(~bad, (accesses, threads.size)) if mask is None else mask & ~bad
+    whose = threads.workgroup // clusters.size * clusters.size + np.where(bad, 0, whose)
+    first_elements = offsets_of(threads, offsets, access.places)
+    buffer = threads.batch.kernel.buffers[access.memory]
+    return WorkgroupVectors(threads, at, buffer, first_elements, access.width, mask, whose)
+
+
+def _note(threads: Threads, at: Instruction, place: WorkgroupVectors, writes: bool) -> None:
+    """Check accesses: those to one's own memory as any others."""
+    batch = threads.batch
+    if not batch.checks:
+        return
+    assert batch.clusters is not None
+    keys, who = place.granules(threads, place.mask)
+    own = place.whose[who] == threads.workgroup[who]
+    if own.any():
+        (batch.memory.write if writes else batch.memory.read)(threads, at, keys[own], who[own])
+    if not own.all():
+        batch.clusters.access(threads, at, keys[~own], who[~own], writes)
+
+
+def remote_load(threads: Threads, at: Instruction) -> Array:
+    access = at.attr
+    assert isinstance(access, Access) and at.dtype is not None
+    offsets, rank, *masks = at.args
+    mask = mask_of(threads, masks[0] if masks else None, len(access.places))
+    place = _place(threads, at, offsets, rank, mask)
+    _note(threads, at, place, writes=False)
+    vectors = place.take()
+    if place.mask is not None:
+        vectors = np.where(place.mask[:, :, None], vectors, constant(access.pad, at.dtype))
+    return registers_of(vectors)
+
+
+def remote_store(threads: Threads, at: Instruction) -> None:
+    access = at.attr
+    assert isinstance(access, Access)
+    value, offsets, rank, *masks = at.args
+    accesses = len(access.places)
+    mask = mask_of(threads, masks[0] if masks else None, accesses)
+    place = _place(threads, at, offsets, rank, mask)
+    registers = np.broadcast_to(threads.wide(value), (accesses * access.width, threads.size))
+    place.put(vectors_of(registers, access.width))
+    _note(threads, at, place, writes=True)
