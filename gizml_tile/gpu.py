@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Executable = Callable[..., Any]
 
 # What writes the text for each kind of device: a module with ``emit(kernel)``, see `Emitted`.
-_EMITTERS = {"cuda": "gizml_tile.lowering.emit.ptx"}
+_EMITTERS = {"cuda": "gizml_tile.lowering.emit.ptx", "hip": "gizml_tile.lowering.emit.amdgpu"}
 
 # Code that is made is found here again, also where each launch traces anew.
 _KNOWN = 256

@@ -1,0 +1,26 @@
+"""What the emitter hands to whoever compiles and launches the text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gizml_tile.lowering.emit.arguments import Argument
+
+
+@dataclass(frozen=True, slots=True)
+class AmdgpuArtifact:
+    """LLVM IR of one kernel for one architecture, and how to launch it.
+
+    A launch passes ``arguments`` in order, each aligned to its size, to ``entry`` with ``threads`` threads.
+    The ``workgroup_memory`` bytes are the code's own: a launch asks for none. ``resident`` workgroups are
+    meant to share a compute unit. A ``persistent`` kernel takes any number of workgroups.
+    """
+
+    text: str
+    entry: str
+    arch: str
+    threads: int
+    workgroup_memory: int
+    arguments: tuple[Argument, ...]
+    resident: int
+    persistent: bool = False

@@ -1,0 +1,47 @@
+"""Conversions between storage types, register by register."""
+
+from __future__ import annotations
+
+from gizml_tile.dtypes import BF16, F16, F32, I8, I16, I32, I64, U8, DType
+from gizml_tile.lowering.emit.amdgpu.writer import Rule, Words, Writer, type_of
+from gizml_tile.lowering.kernel_ir.instructions import Instruction
+
+# Nearest even, and subnormals stay, as the functions' mode is unless they say otherwise.
+_CASTS = {
+    (F16, F32): "fpext",
+    (F32, F16): "fptrunc",
+    (I32, F32): "sitofp",
+    (I64, F32): "sitofp",
+    (I32, I64): "sext",
+    **{(each, I32): "sext" for each in (I8, I16)},
+    (U8, I32): "zext",
+    **{(I32, each): "trunc" for each in (I8, U8, I16)},
+    (I64, I32): "trunc",
+}
+
+
+def _convert(writer: Writer, instruction: Instruction) -> Words:
+    value, to = instruction.args[0], instruction.dtype
+    assert value.dtype is not None and to is not None
+    return tuple([_converted(writer, word, value.dtype, to) for word in writer.words(value)])
+
+
+def _converted(writer: Writer, word: str, source: DType, to: DType) -> str:
+    cast = _CASTS.get((source, to))
+    if cast is not None:
+        return writer.value(f"{cast} {type_of(source)} {word} to {type_of(to)}")
+    if source is F32 and to.is_integer:
+        # Truncates and saturates, and gives 0 for a NaN.
+        sign = "u" if to is U8 else "s"
+        return writer.call(f"llvm.fpto{sign}i.sat.{type_of(to)}.f32", ("float", word))
+    if (source, to) == (BF16, F32):
+        wide = writer.value(f"zext i16 {word} to i32")
+        return writer.bitcast(writer.value(f"shl i32 {wide}, 16"), "i32", "float")
+    if (source, to) == (F32, BF16) and writer.kernel.target.can("bf16_convert"):
+        return writer.bitcast(writer.value(f"fptrunc float {word} to bfloat"), "bfloat", "i16")
+    raise LookupError(
+        f"LLVM IR for {writer.arch} has no entry for the instruction 'convert' from {source} to {to}"
+    )
+
+
+RULES: dict[str, Rule] = {"convert": _convert}

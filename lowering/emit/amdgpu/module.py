@@ -1,0 +1,73 @@
+"""A kernel's text as a whole: workgroup memory, definition, declarations, metadata."""
+
+from __future__ import annotations
+
+from gizml_tile.dtypes import F32
+from gizml_tile.lowering.emit.amdgpu import arithmetic, control, conversions, matrix, memory, packing, threads
+from gizml_tile.lowering.emit.amdgpu.artifact import AmdgpuArtifact
+from gizml_tile.lowering.emit.amdgpu.intrinsics import ARCHS
+from gizml_tile.lowering.emit.amdgpu.writer import ZERO_BYTES, ZEROS, Rule, Writer
+from gizml_tile.lowering.emit.arguments import Argument, arguments, identifier
+from gizml_tile.lowering.kernel_ir.instructions import Kernel
+
+_FAMILIES = (packing, arithmetic, conversions, memory, matrix, control, threads)
+RULES: dict[str, Rule] = {op: rule for family in _FAMILIES for op, rule in family.RULES.items()}
+TRIPLE = "amdgcn-amd-amdhsa"
+
+
+def emit(kernel: Kernel) -> AmdgpuArtifact:
+    """The LLVM IR of a kernel. Raises LookupError for an instruction that the target does not have."""
+    arch = kernel.target.arch
+    if arch not in ARCHS:
+        raise LookupError(f"LLVM IR is not written for {kernel.target}; it is for {', '.join(ARCHS)}")
+    entry = identifier(kernel.name)
+    writer = Writer(kernel, entry, RULES)
+    writer.block(kernel.body)
+    passed = arguments(kernel)
+    parameters = [_parameter(kernel, number, each) for number, each in enumerate(passed)]
+    text = [
+        f'target triple = "{TRIPLE}"',
+        *_memory(writer),
+        f"define amdgpu_kernel void @{entry}({', '.join(parameters)}) #0{writer.locations.kernel} {{",
+        "entry:",
+        *writer.head,
+        *writer.lines,
+        f"  ret void{writer.locations.suffix}",
+        "}",
+        *sorted(writer.declarations.values()),
+        f"attributes #0 = {{ {_attributes(kernel)} }}",
+        *writer.locations.lines(),
+        "",
+    ]
+    return AmdgpuArtifact(
+        text="\n".join(text),
+        entry=entry,
+        arch=arch,
+        threads=kernel.threads,
+        workgroup_memory=kernel.workgroup_memory,
+        arguments=passed,
+        resident=kernel.resident,
+        persistent=kernel.persistent,
+    )
+
+
+def _memory(writer: Writer) -> list[str]:
+    found, size = [], writer.kernel.workgroup_memory
+    if size:
+        found.append(f"{writer.memory} = internal addrspace(3) global [{size} x i8] poison, align 16")
+    if writer.uses_zeros:
+        zeros = f"[{ZERO_BYTES} x i8] zeroinitializer, align {ZERO_BYTES}"
+        found.append(f"{ZEROS} = internal addrspace(1) constant {zeros}")
+    return found
+
+
+def _parameter(kernel: Kernel, number: int, argument: Argument) -> str:
+    """A parameter's type and name; tensors that share nothing with what is written say so."""
+    if argument.parameter.kind == "pointer":
+        return f"ptr addrspace(1){'' if kernel.may_alias else ' noalias'} %p{number}"
+    return f"{'float' if argument.dtype is F32 else 'i64'} %p{number}"
+
+
+def _attributes(kernel: Kernel) -> str:
+    size = f'"amdgpu-flat-work-group-size"="{kernel.threads},{kernel.threads}"'
+    return f'nounwind {size} "uniform-work-group-size"="true"'
