@@ -262,6 +262,11 @@ class Target:
         return f"{self.kind} ({self.arch})"
 
 
+def gpus() -> tuple[Target, ...]:
+    """Every GPU that programs are planned for."""
+    return tuple(Target(kind, arch) for kind, archs in _ARCHS.items() for arch in archs)
+
+
 def target(kind: str | None, arch: str | None, devices: tuple[str, ...] = ()) -> Target:
     """The target asked for, by default that of the tensors' device.
 

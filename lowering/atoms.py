@@ -1,75 +1,211 @@
 """The instructions of matrix units as data: their sizes, types, and which lane holds which element.
 
-The fragments are those of the PTX ISA's chapter "Matrix Fragments for mma.mNnNkN". They follow one rule:
-a lane holds 32-bit words, with ``word`` neighbouring elements of one row of A, or of one column of B.
-Lanes 0 to 3 have neighbouring words, each further lane bit the next row of A (column of B); the registers
-go on with the next 8 rows and then with the other half of k.
+Each family's fragments follow one rule, which its function tells. Registers are numbered as the instruction
+has them: in order in a lane's vector or words.
 """
 
 from __future__ import annotations
 
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I32, U8, DType
 from gizml_tile.layout import Linear
+from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.kernel_ir.instructions import Atom
 from gizml_tile.target import Target
+
+Bases = list[tuple[int, int]]
+
+# TF32 is the upper 19 bits of an F32.
+_IGNORED_BY_TF32 = 13
+# What these units keep of sums of FP8 products.
+_FP8_SUM_BITS = 14
 
 
 def _bits(count: int, step: int = 1) -> list[int]:
     """The steps of the bits that number ``count`` neighbours."""
-    return [step << bit for bit in range(count.bit_length() - 1)]
+    return [step << bit for bit in range(bit_length(count))]
 
 
-def _operand(side: int, depth: int, word: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Registers and lanes of an operand with ``side`` rows and ``depth`` steps of k, as (row, k)."""
-    register = [(0, step) for step in _bits(word)]
+def _rows(count: int, step: int = 1) -> Bases:
+    return [(row, 0) for row in _bits(count, step)]
+
+
+def _columns(count: int, step: int = 1) -> Bases:
+    return [(0, column) for column in _bits(count, step)]
+
+
+def _atom(
+    name: str,
+    size: tuple[int, int, int],
+    dtypes: tuple[DType, DType],
+    a: tuple[Bases, Bases],
+    b: tuple[Bases, Bases],
+    c: tuple[Bases, Bases],
+    needs: str = "",
+    ignored_bits: int = 0,
+    sum_bits: int = 24,
+    turned: bool = False,
+) -> Atom:
+    """An atom from the registers and lanes of each fragment; b's are those of its transpose, as (n, k)."""
+    m, n, k = size
+    return Atom(
+        name,
+        m,
+        n,
+        k,
+        *dtypes,
+        F32 if dtypes[0].is_float else I32,
+        Linear.of((m, k), register=a[0], lane=a[1]),
+        Linear.of((n, k), register=b[0], lane=b[1]).transposed(),
+        Linear.of((m, n), register=c[0], lane=c[1]),
+        needs or name,
+        ignored_bits,
+        sum_bits,
+        turned,
+    )
+
+
+def _byte_pairs() -> tuple[tuple[str, DType, DType], ...]:
+    """The four pairs of signed and unsigned bytes, which come together."""
+    return ("i8", I8, I8), ("u8", U8, U8), ("i8_u8", I8, U8), ("u8_i8", U8, I8)
+
+
+# Words of 32 bits: PTX ISA, "Matrix Fragments for mma.mNnNkN"
+
+
+def _words(side: int, depth: int, word: int) -> tuple[Bases, Bases]:
+    """A lane holds ``word`` neighbours of a row of A (column of B) in each word.
+
+    Lanes 0 to 3 have neighbouring words, each further lane bit the next row; the registers go on with the
+    next 8 rows and then with the other half of k.
+    """
+    register = _columns(word)
     register += [(8, 0)] if side == 16 else []
     register += [(0, 4 * word)] if depth == 8 * word else []
     return register, [(0, word), (0, 2 * word), (1, 0), (2, 0), (4, 0)]
 
 
-def _atom(m: int, k: int, a_dtype: DType, b_dtype: DType, name: str = "", needs: str = "") -> Atom:
+def _of_words(
+    m: int,
+    k: int,
+    a_dtype: DType,
+    b_dtype: DType,
+    name: str = "",
+    needs: str = "",
+    ignored_bits: int = 0,
+    sum_bits: int = 24,
+) -> Atom:
     word = 4 // a_dtype.bytes
-    a_register, a_lane = _operand(m, k, word)
-    b_register, b_lane = _operand(8, k, word)
-    c_register, c_lane = _operand(m, 8, 2)
-    name = f"{name or a_dtype.text}_{m}x8x{k}"
-    return Atom(
-        name,
-        m,
-        8,
-        k,
-        a_dtype,
-        b_dtype,
-        F32 if a_dtype.is_float else I32,
-        Linear.of((m, k), register=a_register, lane=a_lane),
-        Linear.of((8, k), register=b_register, lane=b_lane).transposed(),
-        Linear.of((m, 8), register=c_register, lane=c_lane),
-        f"{needs}_{m}x8x{k}" if needs else name,
+    size = f"{m}x8x{k}"
+    return _atom(
+        f"{name or a_dtype.text}_{size}",
+        (m, 8, k),
+        (a_dtype, b_dtype),
+        _words(m, k, word),
+        _words(8, k, word),
+        _words(m, 8, 2),
+        f"{needs}_{size}" if needs else "",
+        ignored_bits,
+        sum_bits,
     )
 
 
-def _integers(m: int, k: int) -> tuple[Atom, ...]:
-    """All four pairs of signed and unsigned bytes, which come together."""
-    return (
-        _atom(m, k, I8, I8),
-        _atom(m, k, U8, U8, needs="i8"),
-        _atom(m, k, I8, U8, "i8_u8", "i8"),
-        _atom(m, k, U8, I8, "u8_i8", "i8"),
-    )
+def _integers_of_words(m: int, k: int) -> tuple[Atom, ...]:
+    return tuple(_of_words(m, k, a, b, name, "i8") for name, a, b in _byte_pairs())
 
 
-# Best first. FP8's own atom comes after F16's, to which FP8 converts exactly: it sums in about 14 bits.
-# A TF32 operand is an F32 of which the unit reads the upper 19 bits.
-ATOMS: tuple[Atom, ...] = (
-    _atom(16, 16, F16, F16),
-    _atom(16, 16, BF16, BF16),
-    _atom(16, 8, F16, F16),
-    _atom(16, 8, BF16, BF16),
-    _atom(16, 32, FP8, FP8),
-    _atom(16, 8, F32, F32, "tf32"),
-    *_integers(16, 32),
-    *_integers(8, 16),
+# Best first. FP8's own atom comes after F16's, to which FP8 converts exactly, as its sums are short.
+_WORDS = (
+    _of_words(16, 16, F16, F16),
+    _of_words(16, 16, BF16, BF16),
+    _of_words(16, 8, F16, F16),
+    _of_words(16, 8, BF16, BF16),
+    _of_words(16, 32, FP8, FP8, sum_bits=_FP8_SUM_BITS),
+    _of_words(16, 8, F32, F32, "tf32", ignored_bits=_IGNORED_BY_TF32),
+    *_integers_of_words(16, 32),
+    *_integers_of_words(8, 16),
 )
+
+# AMD's matrix cores: the ISA guides' chapters on matrix instructions, AMD's Matrix Instruction Calculator.
+# Both operands have one form there, b's columns as a's rows. Where lanes have columns of a result and their
+# registers neighbours in a column, the operands are exchanged: so a row's neighbours are in registers, to be
+# stored and reduced together, and a result is at once the left operand of another product.
+
+
+def _mfma(side: int, k: int, dtype: DType) -> Atom:
+    """CDNA, 64 lanes: those have the rows of A (columns of B) and then the parts of k, one each.
+
+    Of C a lane has one row: four neighbouring columns, the lanes that share the row the next four each,
+    and so on.
+    """
+    parts = 64 // side
+    own = k // parts
+    operand = _columns(own), [*_rows(side), *_columns(parts, own)]
+    sums = [*_columns(4), *_columns(side // 4 // parts, 4 * parts)], [*_rows(side), *_columns(parts, 4)]
+    name = f"mfma_{dtype.text}_{side}x{side}x{k}"
+    return _atom(name, (side, side, k), (dtype, dtype), operand, operand, sums, turned=True)
+
+
+def _wmma11(a: DType, b: DType, name: str = "") -> Atom:
+    """RDNA 3, 32 lanes: one has a row of A (column of B), and so has the lane 16 further on.
+
+    Of C a lane has every second row of a column, the lane 16 further on the others.
+    """
+    operand = _columns(16), [*_rows(16), (0, 0)]
+    sums = _rows(8, 2), [*_columns(16), (1, 0)]
+    needs = f"wmma11_{a.text if a.is_float else 'i8'}_16x16x16"
+    return _atom(f"wmma11_{name or a.text}_16x16x16", (16, 16, 16), (a, b), operand, operand, sums, needs)
+
+
+def _wmma12(a: DType, b: DType, name: str = "") -> Atom:
+    """RDNA 4, 32 lanes: one has half of a row of A (column of B), the lane 16 further on the other half.
+
+    Of C a lane has 8 neighbouring columns of one row. With 16 bits the unit takes the halves to alternate
+    every four elements; a product is the same in whatever order of k both operands have.
+    """
+    operand = _columns(8), [*_rows(16), (0, 8)]
+    needs = f"wmma12_{a.text if a.is_float else 'i8'}_16x16x16"
+    name = f"wmma12_{name or a.text}_16x16x16"
+    return _atom(name, (16, 16, 16), (a, b), operand, operand, operand, needs, turned=True)
+
+
+# Longest first, and of equal ones the smaller result, which leaves more to choose. FP8 has F32 sums here.
+_MFMA = (
+    *(_mfma(side, k, FP8) for side, k in ((16, 32), (32, 16))),
+    *(_mfma(side, k, dtype) for side, k in ((16, 32), (32, 16), (16, 16), (32, 8)) for dtype in (F16, BF16)),
+    *(_mfma(side, k, F32) for side, k in ((16, 4), (32, 2))),
+    *(_mfma(side, k, I8) for side, k in ((16, 64), (32, 32), (16, 32), (32, 16), (16, 16), (32, 8))),
+)
+_WMMA11 = (
+    *(_wmma11(dtype, dtype) for dtype in (F16, BF16)),
+    *(_wmma11(a, b, name) for name, a, b in _byte_pairs()),
+)
+_WMMA12 = (
+    *(_wmma12(dtype, dtype) for dtype in (FP8, F16, BF16)),
+    *(_wmma12(a, b, name) for name, a, b in _byte_pairs()),
+)
+
+# Apple's SIMD-group matrices, 32 lanes. Metal's specification leaves their elements open; the places are
+# those that public kernels rely on since M1
+
+
+def _simdgroup(dtype: DType) -> Atom:
+    """A lane has two neighbours of a row, of A, B and C alike."""
+    register, lane = [(0, 1)], [(0, 2), (1, 0), (2, 0), (0, 4), (4, 0)]
+    turned = [(column, row) for row, column in register], [(column, row) for row, column in lane]
+    name = f"simdgroup_{dtype.text}_8x8x8"
+    return _atom(name, (8, 8, 8), (dtype, dtype), (register, lane), turned, (register, lane))
+
+
+_SIMDGROUP = tuple(map(_simdgroup, (F16, BF16, F32)))
+
+# A target's atoms are of one family.
+_FAMILIES = (_WORDS, _MFMA, _WMMA11, _WMMA12, _SIMDGROUP)
+ATOMS: tuple[Atom, ...] = tuple(atom for family in _FAMILIES for atom in family)
+
+
+def family(target: Target) -> tuple[Atom, ...]:
+    """The atoms of the kind of unit that a target has, best first, also those which others like it have."""
+    return next(each for each in _FAMILIES if any(target.can(atom.needs) for atom in each))
 
 
 def atoms(target: Target) -> tuple[Atom, ...]:

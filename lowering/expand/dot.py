@@ -62,21 +62,21 @@ def _by_atoms(x: Expansion, dot: Dot, atom: Atom, a: Source, b: Source, c: Value
         left, right = ahead
         if step + 1 < steps:
             ahead = read_a(step + 1), read_b(step + 1)
-        left, right = _fragment(x, left, atom.a_dtype), _fragment(x, right, atom.b_dtype)
+        left, right = _fragment(x, atom, left, atom.a_dtype), _fragment(x, atom, right, atom.b_dtype)
         c = x.build.mma(matrix, left, right, c)
     return c
 
 
-def _fragment(x: Expansion, value: Value, dtype: DType) -> Value:
-    """What was read, in the type that the unit takes. F32 stands for TF32: rounded to its 10 bits."""
-    if value.dtype is F32 and dtype is F32:
-        return _rounded_to_tf32(x.build, value)
+def _fragment(x: Expansion, atom: Atom, value: Value, dtype: DType) -> Value:
+    """What was read, in the type that the unit takes, and rounded to the bits that it looks at."""
+    if atom.ignored_bits and value.dtype is F32:
+        return _rounded(x.build, value, atom.ignored_bits)
     return convert(x.build, x.target, value, dtype)
 
 
-def _rounded_to_tf32(build: Builder, value: Value) -> Value:
-    """To nearest, ties away from zero: the unit cuts off the last 13 bits. A NaN stays as it is."""
-    half = build.add(build.bitcast(value, I32), build.constant(1 << 12, I32))
+def _rounded(build: Builder, value: Value, ignored_bits: int) -> Value:
+    """To nearest, ties away from zero: the unit cuts off the last bits. A NaN stays as it is."""
+    half = build.add(build.bitcast(value, I32), build.constant(1 << ignored_bits - 1, I32))
     return build.select(build.map("eq", value, value), build.bitcast(half, F32), value)
 
 

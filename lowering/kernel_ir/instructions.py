@@ -196,8 +196,11 @@ class Barrier:
 class Atom:
     """One instruction of a matrix unit: ``c[m, n] + a[m, k] @ b[k, n]``.
 
-    ``a``, ``b`` and ``c`` say which element each register of each lane holds (inputs ``register`` and
-    ``lane``). ``needs`` names the ability that a target must have.
+    ``a``, ``b`` and ``c`` say which element each register of each lane of a warp holds (inputs ``register``
+    and ``lane``). Where lanes hold the same elements of an operand, all of them must have them. ``needs``
+    names the ability that a target must have. The unit does not look at the ``ignored_bits`` lowest bits of
+    operands, and its sums keep about ``sum_bits`` bits. ``turned`` tells that the hardware's instruction is
+    given b and a, as the columns that it calls a's rows, and makes the transposed result.
     """
 
     name: str
@@ -211,6 +214,9 @@ class Atom:
     b: Linear
     c: Linear
     needs: str
+    ignored_bits: int = 0
+    sum_bits: int = 24
+    turned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

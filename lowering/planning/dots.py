@@ -8,7 +8,7 @@ from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, DType
 from gizml_tile.errors import Place
 from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
-from gizml_tile.lowering.atoms import ATOMS
+from gizml_tile.lowering.atoms import ATOMS, family
 from gizml_tile.lowering.kernel_ir.instructions import Atom
 from gizml_tile.lowering.planning.plan import UNIFORM, Candidate, Choice, Dot, TileLayout
 from gizml_tile.lowering.planning.variants import choose
@@ -16,14 +16,16 @@ from gizml_tile.target import Target
 
 MULTIPLY_ADD = "multiply-add"
 _MOST_ACCUMULATORS = 128
+_F32_BITS = 24
 _WIDE = 4  # neighbours that a thread reads of an operand at once for multiply-adds
 
-# What an operand type of an atom holds exactly. F32 stands for TF32, with 10 bits after the point.
+# What an operand type of an atom holds exactly; of F32 cut to TF32, with 10 bits after the point, all but
+# F32 itself.
 _EXACT: dict[DType, frozenset[DType]] = {
     F16: frozenset({F16, FP8}),
     BF16: frozenset({BF16, FP8}),
     FP8: frozenset({FP8}),
-    F32: frozenset({F16, BF16, FP8}),
+    F32: frozenset({F32, F16, BF16, FP8}),
 }
 
 Basis = tuple[int, int]
@@ -91,7 +93,7 @@ def _candidates(
     floats = a_dtype.is_float
     tried = [
         _candidate(target, atom, a_dtype, b_dtype, shape, precision)
-        for atom in ATOMS
+        for atom in family(target)
         if (atom.a_dtype.is_float if floats else (atom.a_dtype, atom.b_dtype) == (a_dtype, b_dtype))
     ]
     how = "F32 fused multiply-adds in the order of k" if floats else "I32 products and sums"
@@ -118,7 +120,7 @@ def _missing(target: Target, atom: Atom) -> str:
 def _inexact(atom: Atom, a_dtype: DType, b_dtype: DType, precision: str) -> str:
     """Why an atom would change the operands' values."""
     exact = _EXACT[atom.a_dtype]
-    if atom.a_dtype is F32:
+    if atom.ignored_bits:
         if F32 not in (a_dtype, b_dtype) or precision == "tf32":
             return ""
         return "operands are F32: TF32 keeps 10 bits of 23; ask for it with precision='tf32'"
@@ -139,13 +141,13 @@ def _misfit(atom: Atom, shape: Shape) -> str:
 def _recommendation(atom: Atom, a_dtype: DType, b_dtype: DType, shape: Shape) -> str:
     parts = [f"K {shape[2]} in steps of {atom.k}"]
     converted = [dtype for dtype in dict.fromkeys((a_dtype, b_dtype)) if dtype is not atom.a_dtype]
-    if atom.a_dtype is F32:
+    if atom.ignored_bits:
         exactly = "" if F32 in (a_dtype, b_dtype) else " exactly"
         parts.insert(0, f"operands become TF32{exactly}")
     elif converted and atom.a_dtype.is_float:
         parts.insert(0, f"{' and '.join(map(str, converted))} converts to {atom.a_dtype} exactly")
-    if atom.a_dtype is FP8:
-        parts.append("sums keep about 14 bits")
+    if atom.sum_bits < _F32_BITS:
+        parts.append(f"sums keep about {atom.sum_bits} bits")
     for axis, size, least in (("rows", shape[0], atom.m), ("columns", shape[1], atom.n)):
         if size < least:
             parts.append(f"uses {size} of {least} {axis}")

@@ -88,6 +88,9 @@ def mma(threads: Threads, at: Instruction) -> Array:
     assert isinstance(matrix, Matrix)
     lanes = threads.batch.lanes
     a_places, b_places, c_elements = _tables(matrix, lanes)
+    if threads.batch.checks:
+        _check_replicas(threads, at, at.args[0], matrix.atom.a)
+        _check_replicas(threads, at, at.args[1], matrix.atom.b)
     a = _gathered(threads, at.args[0], a_places, matrix)
     b = _gathered(threads, at.args[1], b_places, matrix)
     c = threads.get(at.args[2])
@@ -100,6 +103,24 @@ def mma(threads: Threads, at: Instruction) -> Array:
     return np.asarray(to_float32(c, at.dtype) + spread).astype(c.dtype)
 
 
+def _check_replicas(threads: Threads, at: Instruction, value: Instruction, fragment: Linear) -> None:
+    """Report lanes that do not hold the same where a fragment has an element in several of them."""
+    lanes = threads.batch.lanes
+    free = [bit for bit, basis in enumerate(fragment.bases("lane")) if basis == (0, 0)]
+    if not free:
+        return
+    held = threads.wide(value)
+    bits = np.ascontiguousarray(held).view(f"u{held.itemsize}").reshape(len(held), -1, lanes)
+    differs = np.zeros(bits.shape[1:], np.bool_)
+    for bit in free:
+        differs |= (bits != bits[:, :, np.arange(lanes) ^ 1 << bit]).any(axis=0)
+    if threads.active is not None:
+        differs &= threads.active.reshape(differs.shape)
+    if differs.any():
+        text = "lanes that share an element of an operand hold different ones"
+        threads.batch.log.add("divergent", at, text, int(differs.any(axis=1).sum()))
+
+
 def _gathered(threads: Threads, value: Instruction, places: Array, matrix: Matrix) -> Array:
     """A fragment of each warp as matrices of numbers."""
     lanes = threads.batch.lanes
@@ -109,7 +130,6 @@ def _gathered(threads: Threads, value: Instruction, places: Array, matrix: Matri
     assert value.dtype is not None
     if value.dtype.is_integer:
         return np.asarray(taken.astype(np.float64))
-    if value.dtype is F32 and "tf32" in matrix.atom.name:
-        # The unit does not look at the 13 low bits.
-        return (taken.view(np.int32) & np.int32(-1 << 13)).view(np.float32)
+    if matrix.atom.ignored_bits:
+        return (taken.view(np.int32) & np.int32(-1 << matrix.atom.ignored_bits)).view(np.float32)
     return to_float32(taken, value.dtype)

@@ -8,7 +8,7 @@ from gizml_tile.lowering.kernel_ir.builder import Builder
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, WORKGROUP, Access, Buffer, Kernel
 from gizml_tile.lowering.simulate import Memory, simulate
 from gizml_tile.nodes import Tensor
-from gizml_tile.target import Target
+from gizml_tile.target import gpus
 
 ONE = ((0, 0),)
 
@@ -42,7 +42,7 @@ def kernel_of(write, tensors, buffers=(), threads=64, arch="sm_90a", signals=0, 
     write(build)
     return Kernel(
         "k",
-        Target("cuda", arch),
+        next(each for each in gpus() if each.arch == arch),
         tuple(Tensor(f"t{n}", from_numpy(each.dtype), each.ndim) for n, each in enumerate(tensors)),
         (),
         tuple(buffers),

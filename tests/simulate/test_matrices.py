@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_writers import buffer, run
+from small_writers import buffer, random, run
 
 from gizml_tile.dtypes import BF16, F16, F32, I32
 from gizml_tile.lowering.atoms import ATOMS
@@ -13,12 +13,14 @@ from gizml_tile.lowering.kernel_ir.instructions import (
     Matrix,
     MatrixAccess,
 )
+from gizml_tile.target import gpus
 
 
 def table(layout, blocks, order):
     """Row and column of each register (blocks in order, then the fragment's own) of each lane."""
     rows, columns = layout.shape
-    held = [layout.table("register", lane=lane) for lane in range(32)]
+    lanes = layout.size("lane")
+    held = [layout.table("register", lane=lane) for lane in range(lanes)]
     result = []
     for first, second in np.ndindex(*blocks):
         block = (first, second) if order == "first" else (second, first)
@@ -26,7 +28,7 @@ def table(layout, blocks, order):
             result.append(
                 [
                     (block[0] * rows + held[lane][register][0], block[1] * columns + held[lane][register][1])
-                    for lane in range(32)
+                    for lane in range(lanes)
                 ]
             )
     return np.array(result)
@@ -43,6 +45,7 @@ def integers(shape, dtype, seed):
 @pytest.mark.parametrize("m, n, k", [(1, 1, 1), (2, 3, 2)])
 def test_products_are_exact_on_small_integers(atom, m, n, k):
     """Offsets of each lane come from a table in memory, made from the atom's layouts."""
+    lanes = atom.c.size("lane")
     a = integers((m * atom.m, k * atom.k), atom.a_dtype, 0)
     b = integers((k * atom.k, n * atom.n), atom.b_dtype, 1)
     c = integers((m * atom.m, n * atom.n), atom.c_dtype, 2)
@@ -60,7 +63,7 @@ def test_products_are_exact_on_small_integers(atom, m, n, k):
     def write(kernel):
         def at(tensor):
             count = len(offsets[tensor])
-            access = Access(GLOBAL, 4 + tensor, 1, tuple((0, 32 * each) for each in range(count)))
+            access = Access(GLOBAL, 4 + tensor, 1, tuple((0, lanes * each) for each in range(count)))
             return kernel.load(access, kernel.lane(), I32)
 
         def fragment(tensor, dtype):
@@ -75,10 +78,27 @@ def test_products_are_exact_on_small_integers(atom, m, n, k):
         count = len(offsets[2])
         kernel.store(Access(GLOBAL, 3, 1, tuple((each, 0) for each in range(count))), value, at(2))
 
-    found = run(write, [a, b, c, d, *offsets], threads=32)
+    arch = next(each.arch for each in gpus() if each.can(atom.needs))
+    found = run(write, [a, b, c, d, *offsets], threads=lanes, arch=arch)
     assert not found.wrong, found
     expected = c.astype(np.float64) + a.astype(np.float64) @ b.astype(np.float64)
     assert (d == expected).all()
+
+
+@pytest.mark.parametrize("differs", [False, True])
+def test_lanes_that_share_an_element_must_agree_about_it(differs):
+    """RDNA 3 wants each half of a wave to hold the whole operand."""
+    atom = next(each for each in ATOMS if each.name == "wmma11_f16_16x16x16")
+
+    def write(k):
+        row = k.lane() if differs else k.map("and", k.lane(), k.number(15))
+        a = k.get(0, k.mul(row, k.number(16)), F16, 16)
+        c = k.spread(k.number(0.0, F32), 8)
+        k.put(1, k.at(5).mma(Matrix(atom, 1, 1, 1), a, a, c), k.mul(k.lane(), k.number(8)), 8)
+
+    found = run(write, [random(32, 16, dtype=np.float16), random(32, 8)], threads=32, arch="gfx1100")
+    text = "mma: lanes that share an element of an operand hold different ones"
+    assert [(each.kind, each.line, each.text) for each in found.wrong] == [("divergent", 5, text)] * differs
 
 
 @pytest.mark.parametrize("transposed", [False, True])
