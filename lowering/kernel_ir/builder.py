@@ -246,6 +246,9 @@ class Builder:
         args = (value, offsets, rank) if mask is None else (value, offsets, rank, mask)
         self.emit("remote_store", args, access)
 
+    def remote_send(self, access: Access, value: Value, offsets: Value, rank: Value, signal: Value) -> None:
+        self.emit("remote_send", (value, offsets, rank, signal), access)
+
     def cluster_barrier(self) -> None:
         self.emit("cluster_barrier")
 

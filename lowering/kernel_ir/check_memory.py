@@ -108,6 +108,19 @@ def _remote_store(i: Instruction, kernel: Kernel) -> None:
     expect(i, None)
 
 
+def _remote_send(i: Instruction, kernel: Kernel) -> None:
+    operands(i, 4)
+    value, offsets, rank, signal = i.args
+    _remote(i, kernel, rank)
+    dtype = _access(i, offsets, (), kernel)
+    assert isinstance(i.attr, Access)
+    assert i.attr.width * dtype.bytes in (4, 8, 16), f"{i}: width {i.attr.width}"
+    assert (value.dtype, value.count) == (dtype, i.attr.width * len(i.attr.places)), f"{i}: {value}"
+    assert kernel.signals > 0, f"{i} in a kernel without signals"
+    assert signal.dtype is I32 and signal.count == 1, f"{i}: signal {signal}"
+    expect(i, None)
+
+
 def _matrices(i: Instruction, offsets: Instruction, kernel: Kernel, ability: str) -> tuple[DType, int]:
     access = i.attr
     assert isinstance(access, MatrixAccess), f"{i}: {access!r}"
@@ -199,6 +212,7 @@ RULES: dict[str, Rule] = {
     "store": _store,
     "remote_load": _remote_load,
     "remote_store": _remote_store,
+    "remote_send": _remote_send,
     "matrix_load": _matrix_load,
     "matrix_store": _matrix_store,
     "copy": _copy,

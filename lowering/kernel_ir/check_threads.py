@@ -147,5 +147,5 @@ RULES: dict[str, Rule] = {
     "group_wait": _group_wait,
     "group_mma": _group_mma,
     "registers": _registers,
-    "cluster_barrier": _effect("cluster"),
+    **{op: _effect("cluster") for op in ("cluster_barrier", "cluster_begin", "cluster_begun")},
 }

@@ -65,6 +65,12 @@ Clusters: neighbouring workgroups that run at the same time and reach each other
     cluster_barrier                             all threads of the cluster that have not ended meet, and their
                                                 accesses to its workgroups' memory are ordered. For others
                                                 a memory is there from the first such barrier to the last
+    cluster_begin                               this workgroup's memory and signals are there for others; by
+                                                all threads, in a kernel without cluster_barrier
+    cluster_begun                               until those of all workgroups are; by any threads
+    remote_send     value, offsets, rank, signal            attr: `Access` as above; asynchronous: lands when
+                                                the phase of that workgroup's signal, which counts the
+                                                bytes, ends
 
 Transactions (Hopper): barriers in workgroup memory that count arrivals and bytes
     signal_init     barrier                     attr: `Signal`; by one thread, before a barrier of all
@@ -402,7 +408,8 @@ APPROXIMATE = frozenset("exp2 log2 reciprocal rsqrt tanh".split())
 EFFECTS = frozenset(
     "store matrix_store copy copy_commit copy_wait barrier warp_barrier signal_init signal_expect "
     "signal_arrive signal_wait bulk_load bulk_store bulk_commit bulk_wait fence_async group_fence "
-    "group_commit group_wait registers remote_store cluster_barrier when roles".split()
+    "group_commit group_wait registers remote_store remote_send cluster_barrier cluster_begin "
+    "cluster_begun when roles".split()
 )
 # Their value depends on memory, or on other threads, at the place where they stand.
 ORDERED = EFFECTS | frozenset("load matrix_load remote_load shuffle mma group_mma".split())

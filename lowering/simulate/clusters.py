@@ -15,8 +15,9 @@ from gizml_tile.lowering.simulate.addresses import (
     registers_of,
     vectors_of,
 )
-from gizml_tile.lowering.simulate.clocks import INSTRUCTION, TIME
+from gizml_tile.lowering.simulate.clocks import INSTRUCTION, NEVER, TIME
 from gizml_tile.lowering.simulate.numbers import Array, constant
+from gizml_tile.lowering.simulate.signals import Loading
 from gizml_tile.lowering.simulate.threads import Batch, Threads, Waiting
 
 # Of an access from another workgroup its time and, below it, the thread of the batch.
@@ -26,76 +27,84 @@ _THREADS = 32
 class Clusters:
     """The clusters of a batch: who has come to their barriers, and what came from other workgroups.
 
-    Every access before ``floor[workgroup]`` is over for all workgroups of its cluster; 0 before the first
-    barrier. ``reads`` and ``writes`` have the last access to each granule from another workgroup.
+    ``seen[workgroup, rank]`` is the time before which everything that a workgroup of its cluster did is over
+    for it; 0 until it knows that the other has begun. ``reads`` and ``writes`` have the last access to each
+    granule from another workgroup.
     """
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
         self.size = batch.kernel.cluster
         workgroups = len(batch.numbers)
-        self.floor = np.zeros(workgroups, np.int64)
+        self.seen = np.zeros((workgroups, self.size), np.int64)
         self.arrived = np.zeros(workgroups, np.int64)
         self.gone = 0
         self.met = np.zeros(workgroups // self.size, np.int64)
+        self.met_at = np.zeros(workgroups // self.size, np.int64)
         # What those who came know together, and what those know who have met.
         self.gathered = np.zeros((workgroups, batch.clocks.parts), np.int64)
         self.released = np.zeros((workgroups, batch.clocks.parts), np.int64)
         granules = workgroups * batch.memory.granules if batch.checks else 0
         self.reads = np.full(granules, -1, np.int64)
         self.writes = np.full(granules, -1, np.int64)
-        # The last access to each workgroup from another one, to name where it ends too early.
-        self.last = np.zeros(workgroups, np.int64)
-        self.last_at: dict[int, Instruction] = {}
+        # The last access of each workgroup to the memory of another, to name where that ends too early.
+        self.last: dict[tuple[int, int], tuple[int, Instruction]] = {}
 
     def check(self, threads: Threads, at: Instruction, keys: Array, who: Array, verb: str) -> None:
         """Report a workgroup's accesses to its own memory that meet those of others."""
         others = [("wrote", self.writes)] + ([("read", self.reads)] if verb == "writes" else [])
         for done, accesses in others:
-            met = accesses[keys] >> _THREADS >= np.maximum(self.floor[threads.workgroup[who]], 1)
+            met = ~self._over(threads.workgroup[who], accesses[keys])
             if met.any():
                 text = f"{self._text(threads, keys, who, met, verb)}, which another workgroup {done}"
                 threads.batch.log.add("race", at, f"{text}: no cluster_barrier between", int(met.sum()))
 
-    def access(self, threads: Threads, at: Instruction, keys: Array, who: Array, writes: bool) -> None:
-        """Check and remember accesses from other workgroups, one for each key."""
+    def _over(self, workgroups: Array, accesses: Array) -> Array:
+        """Whether accesses from other workgroups are over for a workgroup, or none."""
+        by = (accesses & (1 << _THREADS) - 1) // self.batch.kernel.threads
+        known = self.seen[workgroups, by % self.size]
+        return np.asarray((accesses < 0) | (accesses >> _THREADS < known))
+
+    def check_access(self, threads: Threads, at: Instruction, keys: Array, who: Array, writes: bool) -> None:
+        """Report accesses to the memory of other workgroups, one for each key, that meet others of it."""
         memory, log = self.batch.memory, self.batch.log
         verb = "writes" if writes else "reads"
-        owner = keys // memory.granules
-        unwritten = (memory.writer[keys] < 0) & (self.writes[keys] < 0) & (not writes)
+        owner, mine = keys // memory.granules, threads.workgroup[who]
+        unwritten = (memory.writer[keys] < 0) & (not writes)
         if unwritten.any():
             log.add("unwritten", at, self._text(threads, keys, who, unwritten, verb), int(unwritten.sum()))
-        own = self._codes(who)
-        known = [memory.writer[keys] >> TIME, self._by_others(self.writes[keys], own)]
-        if writes:
-            known += [memory.last_read[keys] >> TIME, self._by_others(self.reads[keys], own)]
-        floor = self.floor[owner]
-        met = (np.max(known, axis=0) >= np.maximum(floor, 1)) & ~unwritten
+        own, known = self._codes(who) & (1 << _THREADS) - 1, self.seen[mine, owner % self.size]
+        used = [memory.writer[keys] >> TIME] + ([memory.last_read[keys] >> TIME] if writes else [])
+        over = np.max(used, axis=0) < np.maximum(known, 1)
+        for accesses in [self.writes[keys]] + ([self.reads[keys]] if writes else []):
+            over &= self._over(mine, accesses) | (accesses & (1 << _THREADS) - 1 == own)
+        met = ~over & ~unwritten
         if met.any():
             text = self._text(threads, keys, who, met, verb)
             text += f" of workgroup {int(self.batch.numbers[owner[np.flatnonzero(met)[0]]])}"
             log.add("race", at, f"{text}: no cluster_barrier since its last use", int(met.sum()))
-        unbegun = (floor == 0) & ~met & ~unwritten
+        unbegun = (known == 0) & ~met & ~unwritten
         if unbegun.any():
             text = self._text(threads, keys, who, unbegun, verb)
             log.add("race", at, f"{text}, whose workgroup may not have begun", int(unbegun.sum()))
+
+    def access(self, threads: Threads, at: Instruction, keys: Array, who: Array, writes: bool) -> None:
+        """Check and remember accesses to the memory of other workgroups, one for each key."""
+        self.check_access(threads, at, keys, who, writes)
+        memory = self.batch.memory
         (self.writes if writes else self.reads)[keys] = self._codes(who)
         if writes:
             # For its own workgroup it is over once that is past the cluster's next barrier: see `check`.
             memory.writer[keys] = memory.number(at) << INSTRUCTION
             if memory.fenced is not None:
                 memory.fenced[keys] = 0
-        for workgroup in np.unique(owner):
-            self.last[workgroup] = self.batch.clocks.now
-            self.last_at[int(workgroup)] = at
+        pairs = np.unique(np.stack([keys // memory.granules, threads.workgroup[who]]), axis=1)
+        for owner, workgroup in pairs.T:
+            self.last[int(owner), int(workgroup)] = self.batch.clocks.now, at
 
     def _codes(self, who: Array) -> Array:
+        """Accesses by threads of the workgroups: their time, and the threads' numbers in the batch."""
         return np.asarray(self.batch.clocks.now << _THREADS | who.astype(np.int64))
-
-    def _by_others(self, accesses: Array, own: Array) -> Array:
-        """The times of accesses, without those of the thread itself."""
-        mask = (1 << _THREADS) - 1
-        return np.where(accesses & mask == own & mask, -1, accesses >> _THREADS)
 
     def _text(self, threads: Threads, keys: Array, who: Array, where: Array, verb: str) -> str:
         memory = self.batch.memory
@@ -103,7 +112,31 @@ class Clusters:
         byte = int(keys[first]) % memory.granules * memory.granule
         return f"{threads.name(int(who[first]))} {verb} {memory.place(byte)}"
 
-    def meet(self) -> None:
+    def come(self, threads: Threads, at: Instruction) -> Array:
+        """Count threads that come to a barrier; gives their workgroups."""
+        arrived = np.full(threads.workgroups, threads.each)
+        if threads.active is not None:
+            arrived = threads.active.reshape(threads.workgroups, -1).sum(axis=1)
+            partial = (arrived > 0) & (arrived < threads.each)
+            if partial.any():
+                workgroup = int(np.flatnonzero(partial)[0])
+                text = f"only {int(arrived[workgroup])} of {threads.each} threads of workgroup "
+                text += f"{int(self.batch.numbers[workgroup])} come"
+                self.batch.log.add("divergent barrier", at, text, int(partial.sum()))
+        here = np.flatnonzero(arrived)
+        self.arrived[here] += threads.each
+        self.batch.progress += 1
+        return here
+
+    def wait(self, threads: Threads, at: Instruction, here: Array, times: Array) -> Iterator[Waiting]:
+        """Wait until the clusters of workgroups have met so many times."""
+        self._meet()
+        while not (self.met[here // self.size] >= times).all():
+            yield Waiting(threads, at, f"waits for all of a cluster of {self.size} workgroups")
+            self._meet()
+        self.batch.progress += 1
+
+    def _meet(self) -> None:
         """Let the clusters go of which all threads that have not ended have come."""
         wanted = self.batch.kernel.threads - self.gone
         by_cluster = self.arrived.reshape(-1, self.size)
@@ -113,19 +146,19 @@ class Clusters:
         self.batch.clocks.advance()
         by_cluster[done] = 0
         self.met[done] += 1
+        self.met_at[done] = self.batch.clocks.now
         workgroups = np.repeat(done, self.size)
         self.released[workgroups] = np.maximum(self.gathered[workgroups], 1)
         self.gathered[workgroups] = 0
-        self.floor[workgroups] = self.batch.clocks.now
         self.batch.progress += 1
 
     def finish(self) -> None:
         """The kernel's end: a workgroup must not end while others access its memory."""
-        for workgroup in np.flatnonzero(self.last >= np.maximum(self.floor, 1)):
-            text = (
-                f"workgroup {int(self.batch.numbers[workgroup])} may have ended: no cluster_barrier after it"
-            )
-            self.batch.log.add("race", self.last_at[int(workgroup)], text)
+        for (owner, workgroup), (time, at) in self.last.items():
+            if time >= self.seen[owner, workgroup % self.size]:
+                number = int(self.batch.numbers[owner])
+                text = f"workgroup {number} may have ended: no cluster_barrier after it"
+                self.batch.log.add("race", at, text)
 
 
 def leave(batch: Batch, threads: Threads) -> None:
@@ -138,29 +171,29 @@ def cluster_barrier(threads: Threads, at: Instruction) -> Iterator[Waiting]:
     """Wait until all threads of the cluster that have not ended have come."""
     batch, clusters = threads.batch, threads.batch.clusters
     assert clusters is not None
-    arrived = np.full(threads.workgroups, threads.each)
-    if threads.active is not None:
-        arrived = threads.active.reshape(threads.workgroups, -1).sum(axis=1)
-        partial = (arrived > 0) & (arrived < threads.each)
-        if partial.any():
-            workgroup = int(np.flatnonzero(partial)[0])
-            text = f"only {int(arrived[workgroup])} of {threads.each} threads of workgroup "
-            text += f"{int(batch.numbers[workgroup])} come"
-            batch.log.add("divergent barrier", at, text, int(partial.sum()))
-    here = np.flatnonzero(arrived)
-    target = clusters.met[here // clusters.size] + 1
-    clusters.arrived[here] += threads.each
+    here = clusters.come(threads, at)
+    times = clusters.met[here // clusters.size] + 1
     warps = np.arange(threads.first_warp, threads.first_warp + threads.warps)
     known = batch.clocks.release(here, warps)
     clusters.gathered[here] = np.maximum(clusters.gathered[here], known)
-    batch.progress += 1
-    clusters.meet()
-    while not (clusters.met[here // clusters.size] >= target).all():
-        yield Waiting(threads, at, f"waits at the barrier of a cluster of {clusters.size} workgroups")
-        clusters.meet()
-    batch.progress += 1
+    yield from clusters.wait(threads, at, here, times)
+    clusters.seen[here] = clusters.met_at[here // clusters.size][:, None]
     if batch.checks:
         batch.clocks.acquire(here, warps, clusters.released[here])
+
+
+def cluster_begin(threads: Threads, at: Instruction) -> None:
+    assert threads.batch.clusters is not None
+    threads.batch.clusters.come(threads, at)
+
+
+def cluster_begun(threads: Threads, at: Instruction) -> Iterator[Waiting]:
+    """Wait until all workgroups of the cluster have begun, which orders nothing else."""
+    clusters = threads.batch.clusters
+    assert clusters is not None
+    here = np.unique(threads.workgroup[threads.numbers_of_active()])
+    yield from clusters.wait(threads, at, here, np.ones(len(here), np.int64))
+    clusters.seen[here] = np.maximum(clusters.seen[here], 1)
 
 
 def rank(threads: Threads, at: Instruction) -> Array:
@@ -228,3 +261,38 @@ def remote_store(threads: Threads, at: Instruction) -> None:
     registers = np.broadcast_to(threads.wide(value), (accesses * access.width, threads.size))
     place.put(vectors_of(registers, access.width))
     _note(threads, at, place, writes=True)
+
+
+def remote_send(threads: Threads, at: Instruction) -> None:
+    """Stores that land when the phases of the others' signals end."""
+    batch, clusters, signals = threads.batch, threads.batch.clusters, threads.batch.signals
+    access = at.attr
+    assert isinstance(access, Access) and clusters is not None and signals is not None
+    value, offsets, rank, signal = at.args
+    place = _place(threads, at, offsets, rank, mask_of(threads, None, len(access.places)))
+    vectors = vectors_of(threads.wide(value), access.width)
+    chosen = np.ones(place.first.shape, np.bool_) if place.mask is None else place.mask
+    who = np.nonzero(chosen)[1]
+    number = threads.wide(signal)[0, who].astype(np.int64)
+    bad = (number < 0) | (number >= signals.count)
+    where = place.whose[who] * signals.count + np.where(bad, 0, number)
+    bad |= signals.arrivals[where] == 0
+    if bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        text = f"{threads.name(int(who[first]))} sends to signal {int(number[first])} of {signals.count}"
+        batch.log.add("unwritten", at, f"{text}, which nothing initialised", int(bad.sum()))
+        return
+    granules = np.arange(place.bytes // batch.memory.granule)
+    first_key = place.whose[who] * batch.memory.granules + place.address[chosen] // batch.memory.granule
+    keys = first_key[:, None] + granules
+    if batch.checks:
+        by = np.repeat(who, len(granules))
+        clusters.check_access(threads, at, keys.reshape(-1), by, True)
+        agents = batch.clocks.agents(batch.clocks.signals(np.repeat(number, len(granules))))
+        batch.memory.writer[keys.reshape(-1)] = batch.memory.codes(at, agents, NEVER)
+    elements = place.first[chosen][:, None] + np.arange(access.width)
+    left = np.ones(len(who), np.bool_)
+    signals.loads.append(Loading(at, where, keys, elements, vectors[chosen], place.data, left))
+    np.subtract.at(signals.bytes, where, place.bytes)
+    batch.progress += 1
+    signals.finish_phases(batch)

@@ -22,6 +22,7 @@ from gizml_tile.lowering.simulate.workgroup_memory import WorkgroupMemory
 # So many threads amortise NumPy's cost of an operation while their values stay in a core's cache.
 _THREADS = 1 << 14
 _SHADOW_BYTES = 1 << 27
+_ASYNCHRONOUS = frozenset("bulk_load bulk_store group_mma fence_async remote_send".split())
 
 
 def simulate(
@@ -85,7 +86,7 @@ class _Launch:
         self.log = Log()
         self.last_uses = last_uses(kernel.body)
         operations = {each.op for each in kernel.body.walk()}
-        self.asynchronous = bool(operations & {"bulk_load", "bulk_store", "group_mma", "fence_async"})
+        self.asynchronous = bool(operations & _ASYNCHRONOUS)
         self.products = "group_mma" in operations
         self.waits = "roles" in operations or "signal_wait" in operations
 

@@ -320,6 +320,7 @@ WAITING: dict[str, Callable[[Threads, Instruction], Iterator[Waiting]]] = {
     "roles": _roles,
     "barrier": barriers.barrier,
     "cluster_barrier": clusters.cluster_barrier,
+    "cluster_begun": clusters.cluster_begun,
     "signal_wait": signals.signal_wait,
 }
 PLAIN: dict[str, Plain] = {
@@ -341,6 +342,8 @@ PLAIN: dict[str, Plain] = {
     "store": accesses.store,
     "remote_load": clusters.remote_load,
     "remote_store": clusters.remote_store,
+    "remote_send": clusters.remote_send,
+    "cluster_begin": clusters.cluster_begin,
     "matrix_load": accesses.matrix_load,
     "matrix_store": accesses.matrix_store,
     "copy": copies.copy,

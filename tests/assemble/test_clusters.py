@@ -32,3 +32,23 @@ def test_memory_of_others(arch, cluster):
     assert artifact.cluster == cluster and f".reqnctapercluster {cluster}" in artifact.text
     assert artifact.text.count("mapa.") == 3
     assert artifact.text.count("ld.shared::cluster.v4.b32") == 2
+
+
+def test_sends():
+    build = SmallKernel("sm_90a")
+    build.cluster, build.signals = 2, 2
+    sums = build.buffer(F32, 1024)
+    first, one = build.mul(build.thread(), build.number(8)), build.number(1)
+    build.when(build.map("eq", build.thread(), build.number(0)), lambda: build.signal_init(one, 1))
+    build.barrier(0, 128)
+    build.emit("cluster_begin")
+    build.emit("cluster_begun")
+    wide = Access(WORKGROUP, sums, 4, ((0, 0), (0, 4)))
+    build.remote_send(wide, build.input(F32, 8), first, build.rank(), one)
+    narrow = Access(WORKGROUP, sums, 1, ((0, 0),))
+    build.remote_send(narrow, build.input(F32), first, build.rank(), one)
+    artifact = build.ptx()
+    report = assemble(artifact.text, artifact.arch)
+    assert (report.spills, report.warnings) == (0, ())
+    assert artifact.text.count("mapa.") == 2
+    assert artifact.text.count("complete_tx::bytes.v4.b32") == 2

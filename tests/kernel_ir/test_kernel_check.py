@@ -82,6 +82,7 @@ def whole(b):
     b.copy(Copy(0, 0, 8, ONE, ONE), thread, thread, mask), b.copy_commit(), b.copy_wait(0)
     b.remote_store(Access(WORKGROUP, 0, 8, ONE), halves, zero, b.rank(), mask)
     b.remote_load(Access(WORKGROUP, 0, 8, ONE), zero, b.rank(), F16)
+    b.remote_send(Access(WORKGROUP, 0, 8, ONE), halves, zero, b.rank(), zero)
     b.cluster_barrier(), b.barrier(0, 128), b.warp_barrier(), b.shuffle_xor(x, 1), b.shuffle(x, thread)
     c = value(b, F32, 4)
     b.mma(Matrix(ATOMS[0], 1, 1, 1), halves, b.pick(halves, range(4)), c)
@@ -90,7 +91,7 @@ def whole(b):
     b.bulk_load(Bulk(0, 0, (8, 8), 0), zero, (zero, zero), zero)
     b.bulk_store(Bulk(0, 0, (8, 8), 0), zero, (zero, zero)), b.bulk_commit()
     b.bulk_wait(0, reading=True)
-    for op in ("fence_async", "group_fence", "group_commit"):
+    for op in ("fence_async", "group_fence", "group_commit", "cluster_begin", "cluster_begun"):
         b.emit(op)
     b.emit("group_wait", attr=0)
     operand = Operand(0, 128, 16, 1024)
@@ -199,6 +200,16 @@ WRONG = [
     (lambda b: b.remote_load(Access(GLOBAL, 0, 1, ONE), b.thread(), b.rank(), F16), "space='global'"),
     (lambda b: b.remote_load(Access(WORKGROUP, 0, 1, ONE), b.thread(), value(b, I64), F16), "rank <"),
     (lambda b: b.remote_store(Access(WORKGROUP, 0, 1, ONE), value(b, F32), b.thread(), b.rank()), "for F16"),
+    (
+        lambda b: b.remote_send(
+            Access(WORKGROUP, 1, 1, ONE), value(b, F32), b.thread(), b.rank(), value(b, I64)
+        ),
+        "signal <",
+    ),
+    (
+        lambda b: b.remote_send(Access(WORKGROUP, 0, 1, ONE), value(b, F16), b.thread(), b.rank(), b.rank()),
+        "width 1",
+    ),
     (raw("loop", (I32,), (I64,), (I32,), blocks=(Block((), (), ()),)), "bound"),
 ]
 

@@ -113,3 +113,45 @@ def beside_others(k, wrong):
         k.at(7).thread()
 
     k.roles([(Role("work", 0, 2), work), (Role("idle", 2, 1), idle)])
+
+
+@case(
+    lambda: [random(8, 64), zeros(8, 64)],
+    {
+        "not begun": {("race", 5)},
+        "does not wait": {("in flight", 8)},
+        "waits for too little": {("deadlock", 7)},
+        "waits for too much": {("deadlock", 7)},
+        "signal of nobody": {("unwritten", 5), ("deadlock", 7)},
+        "its owner uses it": {("race", 5)},
+        "one begins not": {("deadlock", 4)},
+    },
+    lambda a, out: a.reshape(4, 2, 64)[:, ::-1].reshape(8, 64),
+    [buffer("s", 64)],
+    grid=(4,),
+    cluster=2,
+    signals=2,
+)
+def sends(k, wrong):
+    """Each workgroup sends to its neighbour, which waits for the bytes."""
+    thread = k.at(1).thread()
+    zero = k.number(0)
+    bytes = {"waits for too little": 128, "waits for too much": 512}.get(wrong, 256)
+
+    def prepare():
+        k.at(2).signal_init(zero, 1)
+        k.signal_expect(zero, bytes)
+
+    k.when(k.map("eq", thread, zero), prepare)
+    k.at(3).barrier(0, 64)
+    if wrong == "its owner uses it":
+        k.at(3).keep(0, k.get(0, place(k)), thread)
+    begins = k.map("eq", k.rank(), zero) if wrong == "one begins not" else None
+    k.when(begins, lambda: k.emit("cluster_begin"))
+    if wrong != "not begun":
+        k.at(4).emit("cluster_begun")
+    signal = k.number(1 if wrong == "signal of nobody" else 0)
+    k.at(5).remote_send(FIRST, k.get(0, place(k)), thread, neighbour(k), signal)
+    if wrong != "does not wait":
+        k.at(7).signal_wait(zero, zero)
+    k.at(8).put(1, k.take(0, thread), place(k))

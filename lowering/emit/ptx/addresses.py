@@ -82,12 +82,21 @@ def workgroup_address(
 
 def signal_address(writer: Writer, signal: Instruction) -> str:
     """The operand that names a transaction barrier by its number."""
+    return written(*_signal(writer, signal))
+
+
+def signal_register(writer: Writer, signal: Instruction) -> str:
+    """The address of a transaction barrier in a register."""
+    return as_register(writer, *_signal(writer, signal))
+
+
+def _signal(writer: Writer, signal: Instruction) -> tuple[str, int]:
     kernel = writer.kernel
     first = kernel.workgroup_memory - 8 * kernel.signals
     word = writer.words(signal)[0]
     if word[0] != "%":
-        return written(writer.memory, first + 8 * int(word))
-    return written(_scaled(writer, low_half(writer, word) if signal.dtype is I64 else word, 8), first)
+        return writer.memory, first + 8 * int(word)
+    return _scaled(writer, low_half(writer, word) if signal.dtype is I64 else word, 8), first
 
 
 def _scaled(writer: Writer, word: str, size: int) -> str:

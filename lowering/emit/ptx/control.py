@@ -13,7 +13,9 @@ from gizml_tile.lowering.kernel_ir.instructions import APART, Barrier, Block, In
 _AXES = "xyz"
 # A loop is kept from being unrolled where its turns wait for others, or where one turn has so many
 # registers' worth of instructions that there is nothing left to gain.
-_WAITING = frozenset("barrier cluster_barrier copy_wait signal_wait bulk_wait group_wait".split())
+_WAITING = frozenset(
+    "barrier cluster_barrier cluster_begun copy_wait signal_wait bulk_wait group_wait".split()
+)
 _LARGE = 256
 
 

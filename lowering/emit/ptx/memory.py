@@ -20,7 +20,7 @@ from gizml_tile.lowering.kernel_ir.instructions import (
 
 # Measured on an H200: no cache hint was faster than the plain access, also for what is used once.
 _SPACES = {GLOBAL: "global", WORKGROUP: "shared"}
-_VECTORS = {1: "", 2: ".v2", 4: ".v4"}
+VECTORS = {1: "", 2: ".v2", 4: ".v4"}
 _WIDEST = 16  # bytes of one access
 
 
@@ -79,7 +79,7 @@ def load_vectors(
             writer.lines.append(f"{guard}{mnemonic}.b{8 * size} {words[0]}, {written(*where)};")
         else:
             for piece, distance in _pieces(words, bits):
-                vector = _VECTORS[len(piece)]
+                vector = VECTORS[len(piece)]
                 writer.lines.append(
                     f"{guard}{mnemonic}{vector}.b{bits} {_operand(piece)}, {written(*where, distance)};"
                 )
@@ -138,7 +138,7 @@ def store_vectors(
             writer.lines.append(f"{guard}{mnemonic}.b{8 * size} {written(*where)}, {word};")
             continue
         for piece, distance in _pieces(words[number * step : number * step + step], bits):
-            vector = _VECTORS[len(piece)]
+            vector = VECTORS[len(piece)]
             writer.lines.append(
                 f"{guard}{mnemonic}{vector}.b{bits} {written(*where, distance)}, {_operand(piece)};"
             )
