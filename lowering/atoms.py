@@ -6,6 +6,8 @@ has them: in order in a lane's vector or words.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I32, U8, DType
 from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
@@ -206,6 +208,30 @@ ATOMS: tuple[Atom, ...] = tuple(atom for family in _FAMILIES for atom in family)
 def family(target: Target) -> tuple[Atom, ...]:
     """The atoms of the kind of unit that a target has, best first, also those which others like it have."""
     return next(each for each in _FAMILIES if any(target.can(atom.needs) for atom in each))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUnit:
+    """How asynchronous products of four warps treat operands of one type.
+
+    ``turned`` operands may have k as their slow axis in workgroup memory. With a ``fraction`` the products of
+    each ``step`` elements of k, and what they are added to, lose what is below 2^-fraction of the largest.
+    """
+
+    turned: bool
+    step: int = 0
+    fraction: int = 0
+
+
+# PTX ISA, "wgmma.mma_async": only 16-bit operands can be transposed. That FP8 sums keep about 14 bits is from
+# the DeepSeek-V3 report, arXiv 2412.19437, section 3.3.2.
+GROUP_UNITS: dict[DType, GroupUnit] = {
+    F16: GroupUnit(turned=True),
+    BF16: GroupUnit(turned=True),
+    FP8: GroupUnit(turned=False, step=32, fraction=13),
+    I8: GroupUnit(turned=False),
+    U8: GroupUnit(turned=False),
+}
 
 
 def atoms(target: Target) -> tuple[Atom, ...]:

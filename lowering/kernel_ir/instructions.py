@@ -290,8 +290,9 @@ class Operand:
 class GroupMatrix:
     """An asynchronous product of 64 x ``n`` by four warps, ``k`` elements deep, into registers of c.
 
-    ``a`` is None where a is in registers. ``fresh`` starts from zero instead of c. With ``m`` there are so
-    many times 64 rows, of which the first 64 have the first registers of c.
+    ``a`` is None where a is in registers. ``fresh`` starts from zero instead of c; the sums of another such
+    product may then be c, which nothing reads any more. With ``m`` there are so many times 64 rows, of which
+    the first 64 have the first registers of c.
     """
 
     n: int

@@ -1,20 +1,96 @@
-"""Products by groups of four warps: who has which elements of the result."""
+"""Products by groups of four warps: which types they take, and who has which elements of the result."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gizml_tile.dtypes import BF16, F16, DType
 from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
+from gizml_tile.lowering.atoms import GROUP_UNITS, GroupUnit
 from gizml_tile.lowering.planning.boxes import is_once
 from gizml_tile.lowering.planning.operands import operand
-from gizml_tile.lowering.planning.plan import UNIFORM, Candidate, Choice, Dot, TileLayout
+from gizml_tile.lowering.planning.plan import UNIFORM, Candidate, Choice, Dot, Promotion, TileLayout
+from gizml_tile.lowering.planning.stages import fast_axis
 from gizml_tile.nodes import Node
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
 
+GROUP_MATRIX = "group_matrix"
+# Registers of a thread for a total and a part's sums, which leave enough for the rest.
+MOST_IN_PARTS = 192
+_GROUP_THREADS = 128
 _ROWS = 64  # of a product by four warps
+# Sums of so many columns beside the total leave a thread enough registers: 64 of it for each 64 rows.
+_PART_COLUMNS = 128
+# From so many elements of k on sums whose terms all have one sign are within the language's bound for dot,
+# K * 2^-24 of |a| |b|, too; those of random signs are from a few hundred on.
+_LONG = 8192
+
+
+def why_not_by_groups(state: Planning, node: Node) -> Iterator[str]:
+    """Why four warps cannot make a product of operands of such types, that lie so."""
+    found = [operand(arg) for arg in node.args[:2]]
+    dtypes = {each.node.dtype for each in found}
+    unit = GROUP_UNITS.get(found[0].node.dtype)  # type: ignore[arg-type]
+    if len(dtypes) > 1 or unit is None:
+        names = " and ".join(sorted(str(dtype) for dtype in dtypes))
+        yield f"operands are {names}, not both {_alternatives(GROUP_UNITS)}"
+        return
+    asked = state.forced.get("dot", GROUP_MATRIX)
+    if asked != GROUP_MATRIX:
+        yield f"products are asked for by {asked}"
+    (dtype,) = dtypes
+    if unit.fraction and any(arg.dtype is not dtype for arg in node.args[:2]):
+        yield f"operands are converted from {dtype}, whose products are summed in fewer bits"
+    for side, each in enumerate(found):
+        if not unit.turned and _k_is_slow(state, each.node, each.transposed, 1 - side):
+            yield f"k is not the contiguous axis of both operands, as products of {dtype} need it"
+
+
+def _alternatives(dtypes: Iterable[DType]) -> str:
+    *others, last = map(str, dtypes)
+    return f"{', '.join(others)} or {last}"
+
+
+def _k_is_slow(state: Planning, node: Node, transposed: bool, k_axis: int) -> bool:
+    # What is computed and stays is in rows.
+    fast = fast_axis(state.signature, node) if node.op == "read" else 1
+    return fast is not None and (fast == k_axis) == transposed
+
+
+def are_new(products: Iterable[Node]) -> bool:
+    """Whether products take types that were simulated and assembled here, but have not run on a device."""
+    return any(operand(node.args[0]).node.dtype not in (F16, BF16) for node in products)
+
+
+def parts_of(node: Node) -> Promotion | None:
+    """The parts that a product's sums are made in, where the unit's own sums are not exact enough."""
+    dtype = operand(node.args[0]).node.dtype
+    assert dtype is not None
+    unit = GROUP_UNITS.get(dtype)
+    if unit is None or not unit.fraction:
+        return None
+    return Promotion(min(_depth(unit), node.args[0].shape[1]), min(node.shape[1], _PART_COLUMNS))
+
+
+def _depth(unit: GroupUnit) -> int:
+    """How much of k a unit may sum before F32 additions take over.
+
+    What n steps of terms of one sign lose grows with the terms' number and with the sum so far: simulated, it
+    is about n^2 / 2 times 2^-fraction of the sum.
+    """
+    return math.isqrt(2 * _LONG >> 24 - unit.fraction) * unit.step
+
+
+def _is_one_set(total: int, parts: Promotion) -> bool:
+    """Whether a second part's sums would leave threads too few registers beside a total."""
+    part = _ROWS * parts.columns
+    return total + 2 * part > MOST_IN_PARTS * _GROUP_THREADS
 
 
 def group_dot(state: Planning, node: Node) -> Dot:
@@ -23,15 +99,19 @@ def group_dot(state: Planning, node: Node) -> Dot:
     groups = state.specialised.groups
     rows, columns = node.shape
     left = operand(node.args[0]).node
-    dtype = left.dtype
+    dtype, parts = left.dtype, parts_of(node)
     assert dtype is not None
+    if parts is not None:
+        parts = replace(parts, one_set=_is_one_set(rows // groups * columns, parts))
     a, told = UNIFORM, "operands in workgroup memory"
     if left.op != "read" and not is_once(state, left):
         # Pairs of 8 x 8 pieces of a result lie as the left operand of a product wants them.
         a, told = _group_layout(groups, rows, left.shape[1]), "the left operand in registers"
-    made = Dot(None, dtype, (4 * groups, 1), a, UNIFORM, _group_layout(groups, rows, columns), groups)
-    told = f"asynchronous, 64 x {columns} by each four warps, {told}"
-    state.chose(node, "dot", Choice((Candidate("group_matrix", True, told),), "group_matrix"))
+    made = Dot(None, dtype, (4 * groups, 1), a, UNIFORM, _group_layout(groups, rows, columns), groups, parts)
+    told = f"asynchronous, 64 x {columns if parts is None else parts.columns} by each four warps, {told}"
+    if parts is not None:
+        told += f", sums of {parts.depth} of k in about {GROUP_UNITS[dtype].fraction + 1} bits added in F32"
+    state.chose(node, "dot", Choice((Candidate(GROUP_MATRIX, True, told),), GROUP_MATRIX))
     return made
 
 

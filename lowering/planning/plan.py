@@ -106,13 +106,26 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Promotion:
+    """The unit sums ``depth`` elements of k for ``columns`` at a time, then registers add that in F32.
+
+    In ``one_set`` of registers all such sums are made, one after the other.
+    """
+
+    depth: int
+    columns: int
+    one_set: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Dot:
     """How a product is made.
 
     ``atom`` is None for fused multiply-adds. ``operand`` is the type that both operands have in fragments
     (products of it are exact). ``a``, ``b`` and ``c`` are the layouts of the whole operand and result
     tiles; warps form a grid of ``warps[0]`` along the rows by ``warps[1]`` along the columns. With ``groups``
-    so many times four warps make it asynchronously, each 64 rows, from operands in workgroup memory.
+    so many times four warps make it asynchronously, each 64 rows, from operands in workgroup memory; with
+    a ``promotion`` they sum a part of k at a time.
     """
 
     atom: Atom | None
@@ -122,6 +135,7 @@ class Dot:
     b: TileLayout
     c: TileLayout
     groups: int = 0
+    promotion: Promotion | None = None
 
 
 @dataclass(frozen=True, slots=True)

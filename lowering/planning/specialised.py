@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gizml_tile.dtypes import BF16, F16
 from gizml_tile.lowering.planning.boxes import has_boxes, is_once, starts_at_chunks
 from gizml_tile.lowering.planning.bulk_stores import STORE_BUFFERS
 from gizml_tile.lowering.planning.chained import in_streams, is_chained, of_computed, plan_rotation, powers
 from gizml_tile.lowering.planning.classes import is_wide
+from gizml_tile.lowering.planning.group_products import MOST_IN_PARTS, are_new, parts_of, why_not_by_groups
 from gizml_tile.lowering.planning.masks import grows, is_bounded
 from gizml_tile.lowering.planning.operands import (
     depends_on_counter_only,
@@ -150,6 +150,8 @@ def _only_accumulates(state: Planning, loop: Node) -> bool:
     for node in region.walk():
         if node.op != "dot":
             continue
+        if parts_of(node) is not None:
+            return False
         first, last = node, node
         while len(first.args) == 3 and first.args[2].op == "dot":
             first = first.args[2]
@@ -174,10 +176,11 @@ def _are_chained(state: Planning, products: list[Node], loops: list[Node | None]
 def _is_for_who_asks(state: Planning, products: list[Node], loops: list[Node | None]) -> bool:
     """Whether roles were simulated and assembled here, but have not run on a device.
 
-    So far these are products of products, and tensors whose contiguous axis is the last but one.
+    So far these are products of products, and tensors whose contiguous axis is the last but one, and
+    operands of 8 bits.
     """
     turned = any(fast_axis(state.signature, node) == 0 for node in _blocks(products))
-    return turned or _are_chained(state, products, loops)
+    return turned or are_new(products) or _are_chained(state, products, loops)
 
 
 def _forms(state: Planning, products: list[Node]) -> dict[str, tuple[int, int]]:
@@ -242,7 +245,10 @@ def _refusals_of_form(
         yield "a product takes what is computed of another"
     if once and teams > 1:
         yield "blocks stay for a whole program"
-    most = _MOST_CHAINED if chained else _MOST_ACCUMULATORS
+    in_parts = [node for node in products if parts_of(node) is not None]
+    if chained and in_parts:
+        yield "a product whose sums are made in parts stands beside products of products"
+    most = _MOST_CHAINED if chained else MOST_IN_PARTS if in_parts else _MOST_ACCUMULATORS
     needed = _accumulators(state, products, loops, groups)
     if needed > most:
         yield f"accumulators take {needed} registers of each thread, and {most} leave enough"
@@ -276,11 +282,8 @@ def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str]:
     columns, depth = node.shape[1], node.args[0].shape[1]
     if not _COLUMNS[0] <= columns <= _COLUMNS[1]:
         yield f"a product has {columns} columns, not {_COLUMNS[0]} to {_COLUMNS[1]}"
-    dtypes = {operand(arg).node.dtype for arg in node.args[:2]}
-    if len(dtypes) > 1 or not dtypes <= {F16, BF16}:
-        names = " and ".join(sorted(str(dtype) for dtype in dtypes))
-        yield f"operands are {names}, not both F16 or both BF16"
-    if 2 * depth < SPANS[-1]:
+    yield from why_not_by_groups(state, node)
+    if any(operand(arg).node.dtype.bytes * depth < SPANS[-1] for arg in node.args[:2]):  # type: ignore[union-attr]
         yield f"a block has {depth} elements of k"
     for side, arg in enumerate(node.args[:2]):
         found = operand(arg)
@@ -328,18 +331,17 @@ def _follows(state: Planning, node: Node, loop: Node) -> bool:
 
 
 def _accumulators(state: Planning, products: list[Node], loops: list[Node | None], groups: int) -> int:
-    """The most registers of a thread for what a loop carries and the largest product that it makes beside."""
+    """The most registers of a thread for what a loop carries, the largest product beside, and its part."""
     threads = groups * _GROUP_WARPS * state.target.facts.lanes
     most = 0
     for loop in filter(None, loops):
         carried = [param for param in loop.regions[0].params if param.is_tile]
         kept = {state.classes[param] for param in carried if param in state.classes}
-        beside = [
-            math.prod(node.shape)
-            for node in products
-            if _loop_of(state, node) is loop and state.classes[node] not in kept
-        ]
-        most = max(most, sum(math.prod(param.shape) for param in carried) + max(beside, default=0))
+        inside = [node for node in products if _loop_of(state, node) is loop]
+        beside = [math.prod(node.shape) for node in inside if state.classes[node] not in kept]
+        parts = [_ROWS * groups * found.columns for node in inside if (found := parts_of(node)) is not None]
+        held = sum(math.prod(param.shape) for param in carried)
+        most = max(most, held + max(beside, default=0) + max(parts, default=0))
     return most // threads
 
 

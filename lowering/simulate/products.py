@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from gizml_tile.dtypes import F32, DType
+from gizml_tile.lowering.atoms import GROUP_UNITS, GroupUnit
 from gizml_tile.lowering.kernel_ir.instructions import Buffer, GroupMatrix, Instruction, Operand
 from gizml_tile.lowering.simulate.bulk import CHUNK, swizzled
 from gizml_tile.lowering.simulate.numbers import Array, constant, to_float32
@@ -31,21 +32,60 @@ def group_mma(threads: Threads, at: Instruction) -> Array:
         _check_fenced(threads, at, c)
     rows = _from_registers(threads, a, matrix) if left is None else left.numbers(threads, matrix.dtype)
     columns = right.numbers(threads, matrix.dtype)
-    product = np.matmul(rows, columns.transpose(0, 2, 1)).reshape(len(rows), -1)
-    spread = product.take(_sums(matrix.n, matrix.m), axis=1)  # [groups, registers, lanes of four warps]
-    spread = spread.transpose(1, 0, 2).reshape(at.count, threads.size)
+    unit = GROUP_UNITS.get(matrix.dtype)
     start = constant(0, at.dtype) if matrix.fresh else threads.get(c)
-    if at.dtype.is_integer:
-        sums: Array = (start + spread.astype(np.int64)).astype(np.int32)
+    if unit is not None and unit.fraction:
+        before = np.broadcast_to(to_float32(start, at.dtype), (at.count, threads.size))
+        sums: Array = _spread(_truncated(rows, columns, _gathered(before, matrix), unit), matrix)
     else:
-        sums = (to_float32(start, at.dtype) + spread).astype(start.dtype)
+        spread = _spread(np.matmul(rows, columns.transpose(0, 2, 1)), matrix)
+        if at.dtype.is_integer:
+            sums = (start + spread.astype(np.int64)).astype(np.int32)
+        else:
+            sums = (to_float32(start, at.dtype) + spread).astype(start.dtype)
     left_over = np.ones(threads.size, np.bool_) if threads.active is None else threads.active.copy()
     flight = Multiplying(
         at, threads.products.closed.copy(), left_over, *_read(threads, at, left, right), sums
     )
     threads.products.flights.append(flight)
     threads.flying[id(sums)] = (sums, flight)
+    if matrix.fresh and c.op == at.op:
+        # Their registers are taken over.
+        threads.flying[id(threads.get(c))] = (threads.get(c), flight)
     return sums
+
+
+def _spread(tiles: Array, matrix: GroupMatrix) -> Array:
+    """Results of groups, [groups, rows, columns], as registers: [registers, threads]."""
+    held = tiles.reshape(len(tiles), -1).take(_sums(matrix.n, matrix.m), axis=1)
+    return held.transpose(1, 0, 2).reshape(held.shape[1], -1)
+
+
+def _gathered(held: Array, matrix: GroupMatrix) -> Array:
+    """The other way: registers as results of groups."""
+    places = _sums(matrix.n, matrix.m)
+    by_group = held.reshape(len(held), -1, places.shape[1]).transpose(1, 0, 2)
+    tiles = np.empty((len(by_group), places.size), held.dtype)
+    tiles[:, places] = by_group
+    return tiles.reshape(len(tiles), -1, matrix.n)
+
+
+def _truncated(rows: Array, columns: Array, start: Array, unit: GroupUnit) -> Array:
+    """``start`` + rows @ columns.T as a unit sums that keeps few bits: each step loses what is small."""
+    total = start.copy()
+    for group in range(len(rows)):  # one after the other: all terms of a step are there at once
+        for first in range(0, rows.shape[2], unit.step):
+            a, b = (each[group, :, first : first + unit.step] for each in (rows, columns))
+            terms = np.concatenate([a[:, None] * b[None], total[group, :, :, None]], axis=2)
+            kept = _without(terms, np.abs(terms).max(axis=2, keepdims=True), unit.fraction).sum(axis=2)
+            total[group] = _without(kept, np.abs(kept), unit.fraction)
+    return total
+
+
+def _without(values: Array, largest: Array, fraction: int) -> Array:
+    """Values without what is below 2^-fraction of the largest one's power of two."""
+    scale = np.ldexp(np.float32(1), fraction + 1 - np.frexp(largest)[1])
+    return np.asarray(np.trunc(values * scale) / scale)
 
 
 class Side:

@@ -341,6 +341,30 @@ def test_tf32_leaves_the_low_bits_out():
     assert (out == np.float32(1 + 2.0**-10)).all()
 
 
+def test_sums_of_fp8_lose_what_is_small():
+    """Rows begin with 1, and 31 terms of 2^-row follow in the same step; one of 2^-(row - 8) in the next."""
+    a, b = np.zeros((64, 64), to_numpy(FP8)), np.zeros((16, 64), to_numpy(FP8))
+    a[:, 0], b[:, 0] = 1, 1
+    for row in range(10):
+        a[row, 1:32], b[:8, 1:32] = 2.0**-row, 2.0**-8
+        a[row, 32], b[8:, 32] = 2.0**-row, 2.0**-8
+    out = np.zeros((64, 16), np.float32)
+
+    def write(k):
+        boxes = [(Bulk(0, 0, (64, 64), 64), 0, (0, 0)), (Bulk(1, 1, (16, 64), 64), 0, (0, 0))]
+        load_boxes(k, boxes, 80 * 64)
+        matrix = GroupMatrix(16, 64, FP8, Operand(0, 64, 16, 512), Operand(1, 64, 16, 512))
+        sums_to(k, 2, product(k, matrix, k.number(0), k.number(0), F32), 16)
+
+    buffers = [buffer("a", 4096, FP8), buffer("b", 1024, FP8, 4096)]
+    assert not run(write, [a, b, out], buffers, threads=128, signals=1).wrong
+    # Below 2^-13 of 1 nothing is left: of 2^-8 * 2^-row from row 6 on.
+    kept = np.arange(10) < 6
+    small = 2.0 ** -(8 + np.arange(10))
+    assert (out[:10, 0] == 1 + 31 * small * kept).all()
+    assert (out[:10, 8] == 1 + small * kept).all()
+
+
 # Faults of the copy engine's users
 
 

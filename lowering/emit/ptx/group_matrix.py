@@ -62,12 +62,12 @@ def _ending(matrix: GroupMatrix) -> str:
 
 
 def _sums(writer: Writer, c: Instruction, matrix: GroupMatrix) -> Words:
-    """The registers that are added to: c's own where nobody else reads them, else new ones.
+    """The registers that are added to: c's own where nobody else reads them any more, else new ones.
 
     Moves between asynchronous operations would make the assembler wait for each of them.
     """
     words = writer.words(c)
-    if c.op not in _RENAMED and writer.may_overwrite(c):
+    if c.op not in _RENAMED and (writer.may_overwrite(c) or (matrix.fresh and c.op == "group_mma")):
         return words
     assert c.dtype is not None
     made = writer.fresh(c.dtype, matrix.m * matrix.n // 2)

@@ -1,0 +1,161 @@
+"""Products of 8-bit operands by groups of four warps: results, why not, and the text."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gpu_cases import HALF_ULP, numbers, room, wide
+
+import gizml_tile as tile
+from gizml_tile.lowering.simulate.findings import COSTS
+
+sys.path.append(str(Path(__file__).parents[1] / "assemble"))
+
+from ptxas import assemble
+
+pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
+HOPPER = {"kind": "cuda", "arch": "sm_90a"}
+
+
+def by_tiles(y, BM, BN, **_):
+    return tile.cdiv(y.shape[-2], BM), tile.cdiv(y.shape[-1], BN)
+
+
+@tile.kernel(grid=by_tiles)
+def matmul(p, a, b, y, *, BM=128, BN=128, BK=128, SUM=tile.F32, LOOP="specialised", DOT="", WIDER=False):
+    if LOOP:
+        p.variant("loop", LOOP)
+    if DOT:
+        p.variant("dot", DOT)
+    i, j = p.id(0), p.id(1)
+    A, B = p.read(a, [BM, BK]), p.read(b, [BK, BN])
+    acc = p.zeros([BM, BN], SUM)
+    for k in range(A.blocks(1)):
+        left = A[i, k].to(tile.F16) if WIDER else A[i, k]
+        acc += left @ B[k, j]
+    p.write(y, [BM, BN])[i, j] = acc
+
+
+@tile.kernel(grid=by_tiles)
+def scaled(p, a, b, scales, y, *, BM=64, BN=64, BK=128):
+    """Each block of k has a scale, so nothing but registers adds products."""
+    p.variant("loop", "specialised")
+    i, j = p.id(0), p.id(1)
+    A, B, S = p.read(a, [BM, BK]), p.read(b, [BN, BK]), p.read(scales, [BM, 1])
+    acc = p.zeros([BM, BN])
+    for k in range(A.blocks(1)):
+        acc += (A[i, k] @ B[j, k].T) * S[i, k]
+    p.write(y, [BM, BN])[i, j] = acc
+
+
+def operands(m, n, k, kind="fp8"):
+    """A by rows and B by columns, so that both are contiguous along k."""
+    return numbers(m, k, kind=kind), numbers(k, n, kind=kind, seed=1, order="F")
+
+
+def checked(kernel, *tensors, **constants):
+    """The text of a kernel that assembles without spills or waits, after a run without faults."""
+    text = kernel.source(*tensors, **HOPPER, **constants)
+    report = assemble(text, "sm_90a")
+    assert (report.spills, report.warnings) == (0, ())
+    ran = kernel.simulate(*tensors, **HOPPER, **constants)
+    assert not [str(each) for each in ran.findings if each.kind not in COSTS]
+    return text
+
+
+def bound(a, b, steps=4):
+    """Four steps of the unit lose up to 2^-13 of their sum each; F32 adds what they leave."""
+    size = np.abs(wide(a)) @ np.abs(wide(b))
+    return (steps * 2.0**-13 + a.shape[1] * HALF_ULP) * size
+
+
+BLOCKS = [
+    (64, 16, 32),
+    (64, 128, 128),
+    (64, 256, 128),
+    (128, 128, 64),
+    (128, 128, 256),
+    (128, 256, 128),
+    (256, 128, 128),
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+@pytest.mark.parametrize("shape", [(272, 304, 528), (16, 16, 16)], ids=str)
+def test_fp8(block, shape):
+    a, b = operands(*shape)
+    y = room(*shape[:2])
+    text = checked(matmul, a, b, y, **dict(zip(("BM", "BN", "BK"), block, strict=True)))
+    assert f"wgmma.mma_async.sync.aligned.m64n{min(block[1], 128)}k32.f32.e4m3.e4m3" in text
+    assert (np.abs(wide(y) - wide(a) @ wide(b)) <= bound(a, b)).all()
+
+
+@pytest.mark.parametrize("loop", ["specialised", "alternating"])
+def test_long_sums_of_one_sign_are_as_of_f32(loop):
+    """Without the additions in F32 the unit would lose 2^-13 of the sum with each of 256 steps."""
+    k = 8192
+    a, b = (abs(each) for each in operands(64, 16, k))
+    y = room(64, 16)
+    checked(matmul, a, b, y, BM=64, BN=16, LOOP=loop)
+    want = wide(a) @ wide(b)
+    assert (np.abs(wide(y) - want) <= k * HALF_ULP * want).all()
+
+
+def test_a_scale_for_each_block():
+    a, b = numbers(72, 400, kind="fp8"), numbers(80, 400, kind="fp8", seed=1)
+    scales, y = numbers(72, 4, seed=2), room(72, 80)
+    checked(scaled, a, b, scales, y)
+    factor = wide(scales).repeat(128, axis=1)[:, :400]
+    want = (wide(a) * factor) @ wide(b).T
+    assert (np.abs(wide(y) - want) <= bound(wide(a) * factor, wide(b).T)).all()
+
+
+@pytest.mark.parametrize("kind", ["fp8", "bf16"])
+def test_panels_to_tensors(kind):
+    a, b = operands(144, 272, 144)
+    y = room(144, 272, kind=kind)
+    assert "cp.async.bulk.tensor.2d.global.shared::cta" in checked(matmul, a, b, y)
+    want = np.clip(wide(a) @ wide(b), -448, 448)
+    assert (np.abs(wide(y) - want) <= bound(a, b) + 2.0**-4 * np.abs(want)).all()
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1"])
+@pytest.mark.parametrize("loop", ["specialised", "alternating"])
+def test_integers_are_exact(kind, loop):
+    a, b = operands(144, 272, 400, kind)
+    y = room(144, 272, kind="i4")
+    text = checked(matmul, a, b, y, SUM=tile.I32, LOOP=loop)
+    assert f"k32.s32.{ {'i1': 's8', 'u1': 'u8'}[kind] }" in text
+    assert (y == a.astype(np.int64) @ b.astype(np.int64)).all()
+
+
+FP8_ROWS = numbers(64, 64, kind="fp8")
+REFUSED = [
+    ({"b": FP8_ROWS}, {}, "k is not the contiguous axis of both operands, as products of FP8 need it"),
+    ({"a": FP8_ROWS.T}, {}, "k is not the contiguous axis of both operands, as products of FP8 need it"),
+    ({}, {"WIDER": True}, "operands are converted from FP8, whose products are summed in fewer bits"),
+    ({}, {"DOT": "f16_16x8x16"}, "products are asked for by f16_16x8x16"),
+    ({}, {"BM": 256, "BN": 256}, "accumulators take 320 registers of each thread, and 192 leave enough"),
+    ({}, {"BK": 16}, "a block has 16 elements of k"),
+    ({"a": numbers(64, 64, kind="bf16")}, {}, "operands are BF16 and FP8, not both"),
+    ({"a": numbers(64, 64)}, {}, "operands are F32 and FP8, not both"),
+]
+
+
+@pytest.mark.parametrize("tensors, constants, why", REFUSED, ids=[each[2] for each in REFUSED])
+def test_why_not(tensors, constants, why):
+    plain = {"a": FP8_ROWS, "b": np.asfortranarray(FP8_ROWS), "y": room(64, 64)}
+    given = (plain | tensors).values()
+    if constants.get("BN") != 256:  # which no way of making it has the registers for
+        assert why in matmul.explain(*given, **HOPPER, **constants, LOOP="")
+    with pytest.raises(tile.TileError, match="loop cannot be made by 'specialised': ") as error:
+        matmul.source(*given, **HOPPER, **constants)
+    assert why in str(error.value)
+
+
+def test_what_is_told():
+    a, b = operands(128, 128, 256)
+    told = matmul.explain(a, b, room(128, 128), **HOPPER)
+    assert "asynchronous, 64 x 128 by each four warps" in told
+    assert "sums of 64 of k in about 14 bits added in F32" in told
