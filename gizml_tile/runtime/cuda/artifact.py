@@ -57,7 +57,8 @@ class LaunchShape:
     """How many workgroups a launch has: ``"grid"``, one for each program, or ``"persistent"``.
 
     A persistent launch has at most ``per_processor`` workgroups for each multiprocessor of the device,
-    and never more than programs, rounded down to whole clusters. With a cluster a program counts as so many.
+    rounded down to whole clusters, of which each runs as many programs as the others or one fewer. With a
+    cluster a program counts as so many.
     """
 
     kind: str = "grid"

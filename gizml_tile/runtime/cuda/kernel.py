@@ -81,7 +81,10 @@ class CudaKernel:
                 here(),
             )
         if artifact.launch.kind == "persistent":
-            return min(whole, self.loaded(ordinal).resident)
+            rounds = -(-whole // self.loaded(ordinal).resident)
+            # As few as need no more rounds: 2048 programs take 16 rounds of 128 workgroups or of 132, and
+            # with 128 all end together. Measured on an H200: 1 to 2 % faster.
+            return -(-programs // max(rounds, 1)) * artifact.cluster
         return whole
 
     def __call__(
