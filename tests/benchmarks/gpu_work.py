@@ -243,6 +243,33 @@ def matmul_bf16_rows(quick: bool) -> Iterator[Case]:
     yield from map(matmul_bf16, (1024, 4096) if quick else (1024, 2048, 4096, 8192))
 
 
+FP8_SIZES = blocks((128, 128, 64, 0, 0), (128, 128, 128, 0, 0), (128, 256, 128, 0, 0), (256, 128, 128, 0, 0))
+# Beside the rounding of the result: sums of parts in fewer bits, relative to the row, as random signs leave.
+PARTS_ERROR = 2.0**-10
+
+
+def matmul_fp8(n: int) -> Case:
+    """Both operands contiguous along k, as cuBLAS takes them, with scales of one there."""
+    a, b = random(n, n, dtype=torch.float8_e4m3fn), random(n, n, dtype=torch.float8_e4m3fn).T
+    c = torch.empty(n, n, dtype=torch.bfloat16, device=DEVICE)
+    one = torch.ones((), device=DEVICE)
+
+    def cublas(fast: bool) -> Callable[[], Call]:
+        given = {"out_dtype": c.dtype, "use_fast_accum": fast, "out": c}
+        return lambda: lambda: torch._scaled_mm(a, b, one, one, **given)
+
+    def truth() -> torch.Tensor:
+        return a.double() @ b.double()
+
+    mine = chosen(ours.matmul, a, b, c, sizes=FP8_SIZES, truth=truth, allowed=BF16_ERROR + PARTS_ERROR)
+    made = others(cuBLAS=cublas(False), cuBLAS_with_fast_sums=cublas(True))
+    return Case(f"matmul fp8 {n}", 2.0 * n**3, "TFLOP/s", {"": mine}, made)
+
+
+def matmul_fp8_rows(quick: bool) -> Iterator[Case]:
+    yield from map(matmul_fp8, (4096,) if quick else (4096, 8192))
+
+
 ATTENTION_SIZES = [
     {"BM": bm, "BN": bn, "LOOP": loop}
     for loop in ("specialised", "uniform")
@@ -308,5 +335,6 @@ ROWS: dict[str, Callable[[bool], Iterator[Case]]] = {
     "transpose": transpose_rows,
     "f32": matmul_f32_rows,
     "bf16": matmul_bf16_rows,
+    "fp8": matmul_fp8_rows,
     "attention": attention_rows,
 }
