@@ -20,16 +20,24 @@ from gizml_tile import gpu
 # The programs count what lies past ragged ends on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 ARCHS = ("sm_75", "sm_80", "sm_90a", "sm_120a")
+OTHERS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "apple9")
 COUNT, STEP = 300, 15
 
 
-@pytest.mark.parametrize("start", range(0, COUNT, STEP))
-def test_programs_agree(start):
+@pytest.mark.parametrize(
+    "archs, start",
+    [
+        *((ARCHS, start) for start in range(0, COUNT, STEP)),
+        *((OTHERS, start) for start in range(2 * COUNT, 2 * COUNT + 180, STEP)),
+    ],
+    ids=str,
+)
+def test_programs_agree(archs, start):
     """Each architecture in turn; every fifth program is one of matrix products."""
     refused = unknown = stored = 0
     for seed in range(start, start + STEP):
         program = (generate_products if seed % 5 == 4 else generate)(seed)
-        arch = ARCHS[seed // 5 % len(ARCHS)] if seed % 5 == 4 else ARCHS[seed % len(ARCHS)]
+        arch = archs[seed // 5 % len(archs)] if seed % 5 == 4 else archs[seed % len(archs)]
         outcome = check(program, OnSimulator(arch))
         assert outcome.problem is None, f"seed {seed}, {arch}: {outcome.problem}\n{reproduction(program)}"
         refused += outcome.kind == "refused"

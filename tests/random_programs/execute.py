@@ -20,6 +20,7 @@ import gizml_tile as tile
 from gizml_tile.dtypes import F32, MASK, DType, math_dtype
 from gizml_tile.lowering.tile_passes.pipeline import simplify
 from gizml_tile.program import trace
+from gizml_tile.target import gpus
 
 Execute = Callable[[Program, dict[str, np.ndarray]], None]
 # What a GPU says of a program whose blocks are too large for it, or that asks for what cannot serve.
@@ -29,6 +30,7 @@ _NO_ROOM = (
     "threads and a thread has",
     "variants that can:",
 )
+_KINDS = {target.arch: target.kind for target in gpus()}
 UNARY = frozenset("exp exp2 log tanh sigmoid gelu gelu_erf".split())
 
 
@@ -282,7 +284,7 @@ class OnSimulator:
         if 0 in program.grid:
             return
         body = compile_body(program, tensors)
-        ran = tile.simulate(program.grid, body, kind="cuda", arch=self.arch)
+        ran = tile.simulate(program.grid, body, kind=_KINDS[self.arch], arch=self.arch)
         wrong = [finding for finding in ran.findings if finding.kind not in ("bank conflict", "uncoalesced")]
         assert not wrong, "; ".join(f"{each.kind}: {each.text}" for each in wrong)
 

@@ -33,12 +33,14 @@ from programs import Program
 from render import reproduction
 from shrink import shrink
 
+from gizml_tile.target import gpus
+
 RUNNERS: dict[str, Execute] = {
     "device": on_device,
     "decorated": on_device_decorated,
     "interpreter": by_interpreter,
     "simplified": by_simplified_interpreter,
-    **{arch: OnSimulator(arch) for arch in ("sm_75", "sm_80", "sm_90a", "sm_120a")},
+    **{target.arch: OnSimulator(target.arch) for target in gpus()},
 }
 GENERATORS: dict[str, Callable[[int], Program]] = {"everything": generate, "products": generate_products}
 FORK = multiprocessing.get_context("fork")

@@ -10,17 +10,20 @@ from gizml_tile.dtypes import F32, I32
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, WORKGROUP, Access
 from gizml_tile.lowering.simulate import Memory, simulate
 
+# Lanes of a warp, and banks.
+WARPS = {"sm_90a": (32, 32), "gfx942": (64, 32), "gfx950": (64, 64), "apple9": (32, 32)}
 
-def wavefronts(byte_of_lane, bytes, active):
-    """Lanes take turns: 32, 16 or 8 at a time; words of a bank that differ follow one another."""
-    together = 32 if bytes <= 4 else 128 // bytes
+
+def wavefronts(byte_of_lane, bytes, active, lanes, banks_there):
+    """Lanes take turns, as many as all banks serve; words of a bank that differ follow one another."""
+    together = min(4 * banks_there // max(bytes, 4), lanes)
     total = ideal = 0
-    for start in range(0, 32, together):
+    for start in range(0, lanes, together):
         banks = {}
         for lane in range(start, start + together):
             if active[lane]:
                 for word in range(byte_of_lane[lane] // 4, (byte_of_lane[lane] + bytes + 3) // 4):
-                    banks.setdefault(word % 32, set()).add(word)
+                    banks.setdefault(word % banks_there, set()).add(word)
         if banks:
             total += max(map(len, banks.values()))
             ideal += 1
@@ -30,7 +33,9 @@ def wavefronts(byte_of_lane, bytes, active):
 @pytest.mark.parametrize("width", [1, 2, 4])
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("masked", [False, True])
-def test_bank_conflicts(width, seed, masked):
+@pytest.mark.parametrize("arch", WARPS)
+def test_bank_conflicts(width, seed, masked, arch):
+    lanes, banks = WARPS[arch]
     rng = np.random.default_rng(seed)
     stride = int(rng.integers(0, 40)) if seed % 2 else None
     if stride is None:
@@ -46,10 +51,10 @@ def test_bank_conflicts(width, seed, masked):
         chosen = k.map("ne", k.get(1, k.thread(), I32), k.number(0))
         k.at(2).load(Access(WORKGROUP, 0, width, ((0, 0),)), place, F32, chosen if masked else None)
 
-    found = run(write, [table, mask], [buffer("s", 512)], grid=(3,))
+    found = run(write, [table, mask], [buffer("s", 512)], grid=(3,), arch=arch)
     total = ideal = 0
-    for warp in (slice(0, 32), slice(32, 64)):
-        some = wavefronts(table[warp] * 4, 4 * width, active[warp])
+    for warp in (slice(first, first + lanes) for first in range(0, 64, lanes)):
+        some = wavefronts(table[warp] * 4, 4 * width, active[warp], lanes, banks)
         total, ideal = total + 3 * some[0], ideal + 3 * some[1]
     told = [each.text for each in found.of("bank conflict")]
     assert told == ([f"{total} wavefronts where {ideal} would do"] if total > ideal else [])
@@ -58,7 +63,9 @@ def test_bank_conflicts(width, seed, masked):
 @pytest.mark.parametrize("width", [1, 2, 4])
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("masked", [False, True])
-def test_sectors(width, seed, masked):
+@pytest.mark.parametrize("arch", ["sm_90a", "gfx942"])
+def test_sectors(width, seed, masked, arch):
+    lanes, _ = WARPS[arch]
     rng = np.random.default_rng(seed)
     table = rng.integers(0, 64, 64) if seed % 2 else np.arange(64) * int(rng.integers(1, 9))
     table = (table * width).astype(np.int32)
@@ -71,9 +78,9 @@ def test_sectors(width, seed, masked):
         access = Access(GLOBAL, 2, width, ((0, 0),))
         k.at(2).load(access, place, F32, chosen if masked else None)
 
-    found = run(write, [table, active.astype(np.int32), data])
+    found = run(write, [table, active.astype(np.int32), data], arch=arch)
     total = ideal = 0
-    for warp in (slice(0, 32), slice(32, 64)):
+    for warp in (slice(first, first + lanes) for first in range(0, 64, lanes)):
         places = table[warp][active[warp]]
         touched = {int(place) * 4 // 32 for place in places}
         total += len(touched)
