@@ -214,23 +214,25 @@ def family(target: Target) -> tuple[Atom, ...]:
 class GroupUnit:
     """How asynchronous products of four warps treat operands of one type.
 
-    ``turned`` operands may have k as their slow axis in workgroup memory. With a ``fraction`` the products of
-    each ``step`` elements of k, and what they are added to, lose what is below 2^-fraction of the largest.
+    ``turned`` operands may have k as their slow axis in workgroup memory. With a ``step`` the products of so
+    many elements of k, and what they are added to, are aligned to the largest and keep ``sum_bits`` bits of
+    it; else sums are in the type of the result.
     """
 
     turned: bool
     step: int = 0
-    fraction: int = 0
+    sum_bits: int = 24
 
 
-# PTX ISA, "wgmma.mma_async": only 16-bit operands can be transposed. That FP8 sums keep about 14 bits is from
-# the DeepSeek-V3 report, arXiv 2412.19437, section 3.3.2.
+# PTX ISA, "wgmma.mma_async": only 16-bit operands can be transposed; F32 stands for TF32. That FP8 sums keep
+# about 14 bits is from the DeepSeek-V3 report, arXiv 2412.19437, section 3.3.2.
 GROUP_UNITS: dict[DType, GroupUnit] = {
     F16: GroupUnit(turned=True),
     BF16: GroupUnit(turned=True),
-    FP8: GroupUnit(turned=False, step=32, fraction=13),
+    FP8: GroupUnit(turned=False, step=32, sum_bits=_FP8_SUM_BITS),
     I8: GroupUnit(turned=False),
     U8: GroupUnit(turned=False),
+    F32: GroupUnit(turned=False),
 }
 
 

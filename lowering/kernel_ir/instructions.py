@@ -253,7 +253,8 @@ class Bulk:
     ``turned``. Coordinates are the box's first element, an I32 for each axis of the tensor; what lies
     outside the tensor reads as zeros and is not written. That of the contiguous axis is a multiple of 16
     bytes, and those of a store are not negative: an H200 stops at others with an illegal instruction.
-    ``swizzle`` is the span in bytes of the XOR pattern of 16-byte chunks: 0, 32, 64, 128.
+    ``swizzle`` is the span in bytes of the XOR pattern of 16-byte chunks: 0, 32, 64, 128. An F32 that is
+    ``rounded`` on its way becomes the nearest TF32.
     """
 
     tensor: int
@@ -261,6 +262,7 @@ class Bulk:
     box: tuple[int, ...]
     swizzle: int
     turned: bool = False
+    rounded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

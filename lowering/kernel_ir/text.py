@@ -208,7 +208,8 @@ def _memory(attr: Access | MatrixAccess | Copy | Bulk, kernel: Kernel) -> str:
             box = "x".join(map(str, attr.box))
             tensor, buffer = kernel.tensors[attr.tensor].name, kernel.buffers[attr.buffer].name
             turned = " turned" if attr.turned else ""
-            return f"box {box}{turned} of {tensor} in {buffer} swizzle {attr.swizzle}"
+            rounded = " rounded" if attr.rounded else ""
+            return f"box {box}{turned} of {tensor} in {buffer} swizzle {attr.swizzle}{rounded}"
 
 
 def _places(places: Places) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gizml_tile.dtypes import BF16, F16, DType
+from gizml_tile.dtypes import BF16, F16, F32, DType
 from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.atoms import GROUP_UNITS, GroupUnit
@@ -41,15 +41,24 @@ def why_not_by_groups(state: Planning, node: Node) -> Iterator[str]:
         names = " and ".join(sorted(str(dtype) for dtype in dtypes))
         yield f"operands are {names}, not both {_alternatives(GROUP_UNITS)}"
         return
+    if F32 in dtypes:
+        yield from _why_not_tf32(node)
     asked = state.forced.get("dot", GROUP_MATRIX)
     if asked != GROUP_MATRIX:
         yield f"products are asked for by {asked}"
     (dtype,) = dtypes
-    if unit.fraction and any(arg.dtype is not dtype for arg in node.args[:2]):
+    if unit.step and any(arg.dtype is not dtype for arg in node.args[:2]):
         yield f"operands are converted from {dtype}, whose products are summed in fewer bits"
     for side, each in enumerate(found):
         if not unit.turned and _k_is_slow(state, each.node, each.transposed, 1 - side):
             yield f"k is not the contiguous axis of both operands, as products of {dtype} need it"
+
+
+def _why_not_tf32(node: Node) -> Iterator[str]:
+    if node.attr != "tf32":
+        yield "operands are F32: TF32 keeps 10 bits of 23; ask for it with precision='tf32'"
+    if any(operand(arg).node.op != "read" for arg in node.args[:2]):
+        yield "a computed operand is F32, and only the copy engine rounds to TF32 on the way"
 
 
 def _alternatives(dtypes: Iterable[DType]) -> str:
@@ -73,7 +82,7 @@ def parts_of(node: Node) -> Promotion | None:
     dtype = operand(node.args[0]).node.dtype
     assert dtype is not None
     unit = GROUP_UNITS.get(dtype)
-    if unit is None or not unit.fraction:
+    if unit is None or not unit.step:
         return None
     return Promotion(min(_depth(unit), node.args[0].shape[1]), min(node.shape[1], _PART_COLUMNS))
 
@@ -82,9 +91,9 @@ def _depth(unit: GroupUnit) -> int:
     """How much of k a unit may sum before F32 additions take over.
 
     What n steps of terms of one sign lose grows with the terms' number and with the sum so far: simulated, it
-    is about n^2 / 2 times 2^-fraction of the sum.
+    is about n^2 / 2 times the sum's last bit.
     """
-    return math.isqrt(2 * _LONG >> 24 - unit.fraction) * unit.step
+    return math.isqrt(2 * _LONG >> 25 - unit.sum_bits) * unit.step
 
 
 def _is_one_set(total: int, parts: Promotion) -> bool:
@@ -110,7 +119,7 @@ def group_dot(state: Planning, node: Node) -> Dot:
     made = Dot(None, dtype, (4 * groups, 1), a, UNIFORM, _group_layout(groups, rows, columns), groups, parts)
     told = f"asynchronous, 64 x {columns if parts is None else parts.columns} by each four warps, {told}"
     if parts is not None:
-        told += f", sums of {parts.depth} of k in about {GROUP_UNITS[dtype].fraction + 1} bits added in F32"
+        told += f", sums of {parts.depth} of k in about {GROUP_UNITS[dtype].sum_bits} bits added in F32"
     state.chose(node, "dot", Choice((Candidate(GROUP_MATRIX, True, told),), GROUP_MATRIX))
     return made
 

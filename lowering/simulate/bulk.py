@@ -114,6 +114,8 @@ def bulk_load(threads: Threads, at: Instruction) -> None:
     place = place[np.isin(ready, box.who)]
     tensor = box.tensor
     data = np.where(box.inside, tensor.data.take(box.elements), np.zeros((), tensor.data.dtype))
+    if bulk.rounded:
+        data = _rounded(data)
     if tensor.shadow is not None:
         who = box.threads_of(box.inside)[box.inside.reshape(-1)]
         tensor.shadow.read(threads, at, tensor.name, box.elements[box.inside], who)
@@ -129,6 +131,12 @@ def bulk_load(threads: Threads, at: Instruction) -> None:
     np.subtract.at(signals.bytes, place, box.bytes)
     batch.progress += 1
     signals.finish_phases(batch)
+
+
+def _rounded(data: Array) -> Array:
+    """To the nearest number with 10 bits after the point."""
+    half = (data.view(np.int32) + np.int32(1 << 12)) & np.int32(-1 << 13)
+    return np.where(np.isnan(data), data, half.view(np.float32))
 
 
 def bulk_store(threads: Threads, at: Instruction) -> None:

@@ -34,7 +34,7 @@ def group_mma(threads: Threads, at: Instruction) -> Array:
     columns = right.numbers(threads, matrix.dtype)
     unit = GROUP_UNITS.get(matrix.dtype)
     start = constant(0, at.dtype) if matrix.fresh else threads.get(c)
-    if unit is not None and unit.fraction:
+    if unit is not None and unit.step:
         before = np.broadcast_to(to_float32(start, at.dtype), (at.count, threads.size))
         sums: Array = _spread(_truncated(rows, columns, _gathered(before, matrix), unit), matrix)
     else:
@@ -77,14 +77,14 @@ def _truncated(rows: Array, columns: Array, start: Array, unit: GroupUnit) -> Ar
         for first in range(0, rows.shape[2], unit.step):
             a, b = (each[group, :, first : first + unit.step] for each in (rows, columns))
             terms = np.concatenate([a[:, None] * b[None], total[group, :, :, None]], axis=2)
-            kept = _without(terms, np.abs(terms).max(axis=2, keepdims=True), unit.fraction).sum(axis=2)
-            total[group] = _without(kept, np.abs(kept), unit.fraction)
+            kept = _without(terms, np.abs(terms).max(axis=2, keepdims=True), unit.sum_bits).sum(axis=2)
+            total[group] = _without(kept, np.abs(kept), unit.sum_bits)
     return total
 
 
-def _without(values: Array, largest: Array, fraction: int) -> Array:
-    """Values without what is below 2^-fraction of the largest one's power of two."""
-    scale = np.ldexp(np.float32(1), fraction + 1 - np.frexp(largest)[1])
+def _without(values: Array, largest: Array, bits: int) -> Array:
+    """Values without what is below so many bits of the largest one."""
+    scale = np.ldexp(np.float32(1), bits - np.frexp(largest)[1])
     return np.asarray(np.trunc(values * scale) / scale)
 
 

@@ -111,6 +111,14 @@ def test_tensor_maps_are_encoded_as_the_driver_wants(cuda):
     )
 
 
+@pytest.mark.parametrize("rounded, kind", [(False, "FLOAT32"), (True, "TFLOAT32")])
+def test_f32_that_are_rounded_on_their_way(cuda, rounded, kind):
+    spec = dataclasses.replace(MAPS[0], rounded=rounded)
+    kernel = CudaKernel(artifact(parameters=(Parameter("tensor_map", 0),), maps=(spec,)))
+    kernel([info(dtype=F32)], [], (1,))
+    assert cuda.encoded[0][0] == f"CU_TENSOR_MAP_DATA_TYPE_{kind}"
+
+
 @pytest.mark.parametrize(
     "tensor, message",
     [

@@ -43,13 +43,15 @@ class MapSpec:
     """How bulk copies see a tensor: dimensions innermost first, of which the first has a step of 1.
 
     ``swizzle_bytes`` is 0, 32, 64 or 128; ``promotion_bytes`` (0, 64, 128 or 256) is how much of the
-    second-level cache a copy fetches at least. Elements outside the tensor read as 0.
+    second-level cache a copy fetches at least. Elements outside the tensor read as 0. F32 are ``rounded`` to
+    TF32 on their way.
     """
 
     tensor: int
     dimensions: tuple[MapDimension, ...]
     swizzle_bytes: int = 128
     promotion_bytes: int = 256
+    rounded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,9 @@ def of_emitted(emitted: Any, launch: LaunchShape = LaunchShape()) -> Artifact:
         )
         for each in emitted.arguments
     ]
-    maps = tuple(MapSpec(each.tensor, _dimensions(each), each.swizzle) for each in emitted.maps)
+    maps = tuple(
+        MapSpec(each.tensor, _dimensions(each), each.swizzle, rounded=each.rounded) for each in emitted.maps
+    )
     return Artifact(
         emitted.text,
         emitted.entry,
@@ -134,6 +138,7 @@ def describe(artifact: Artifact) -> dict[str, Any]:
                 [[side.axis, side.box, side.split, side.outer] for side in each.dimensions],
                 each.swizzle_bytes,
                 each.promotion_bytes,
+                each.rounded,
             ]
             for each in artifact.maps
         ],

@@ -38,7 +38,7 @@ def _encoded(
     promotion = f"L2_{spec.promotion_bytes}B" if spec.promotion_bytes else "NONE"
     encoded = driver.call(
         "cuTensorMapEncodeTiled",
-        _constant("DataType", "DATA_TYPE", _TYPES.get(dtype, "UINT8")),
+        _constant("DataType", "DATA_TYPE", "TFLOAT32" if spec.rounded else _TYPES.get(dtype, "UINT8")),
         rank,
         pointer,
         [api.cuuint64_t(size) for size in sizes],

@@ -13,13 +13,14 @@ class TensorMap:
 
     ``box`` has the elements along each axis of tensor number ``tensor``, as in `Bulk`: a driver wants
     the axes the other way round, from the contiguous one on, which is the last but one if ``turned``.
-    ``swizzle`` is in bytes: 0, 32, 64 or 128.
+    ``swizzle`` is in bytes: 0, 32, 64 or 128. F32 are ``rounded`` to TF32 on their way.
     """
 
     tensor: int
     box: tuple[int, ...]
     swizzle: int
     turned: bool = False
+    rounded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def _box(writer: Writer, instruction: Instruction, bulk: Bulk) -> tuple[str, str
         raise LookupError(f"PTX has no entry for the instruction {instruction.op!r} of {rank} axes")
     where, *coordinates = instruction.args[: rank + 1]
     near = as_register(writer, *workgroup_address(writer, bulk.buffer, writer.words(where)[0]))
-    tensor_map = writer.tensor_map(TensorMap(bulk.tensor, bulk.box, bulk.swizzle, bulk.turned))
+    tensor_map = writer.tensor_map(TensorMap(bulk.tensor, bulk.box, bulk.swizzle, bulk.turned, bulk.rounded))
     # PTX names the contiguous axis first.
     corner = [writer.named(writer.words(each)[0]) for each in reversed(coordinates)]
     if bulk.turned:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gizml_tile.dtypes import I32, I64
+from gizml_tile.dtypes import F32, I32, I64
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.expand.specialised.boxes import corner, panel
@@ -178,6 +178,8 @@ class BulkRing:
         where = corner(x, node)
         along = len(where) - 2 + stage.axis
         bulk = panel(view, len(node.args), buffer, lines, width, stage.span, stage.axis)
+        # Products of F32 blocks take TF32.
+        bulk = replace(bulk, rounded=stage.tile.dtype is F32)
         for start in range(0, extent, width):
             to = build.add(first, build.constant(start * lines, I32))
             there = build.add(where[along], build.constant(start, I32))

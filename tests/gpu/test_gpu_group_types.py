@@ -1,4 +1,4 @@
-"""Products of 8-bit operands by groups of four warps: results, why not, and the text."""
+"""Products of FP8, integers and TF32 by groups of four warps: results, why not, and the text."""
 
 import sys
 from pathlib import Path
@@ -23,7 +23,21 @@ def by_tiles(y, BM, BN, **_):
 
 
 @tile.kernel(grid=by_tiles)
-def matmul(p, a, b, y, *, BM=128, BN=128, BK=128, SUM=tile.F32, LOOP="specialised", DOT="", WIDER=False):
+def matmul(
+    p,
+    a,
+    b,
+    y,
+    *,
+    BM=128,
+    BN=128,
+    BK=128,
+    SUM=tile.F32,
+    LOOP="specialised",
+    DOT="",
+    WIDER=False,
+    PRECISION="f32",
+):
     if LOOP:
         p.variant("loop", LOOP)
     if DOT:
@@ -33,7 +47,7 @@ def matmul(p, a, b, y, *, BM=128, BN=128, BK=128, SUM=tile.F32, LOOP="specialise
     acc = p.zeros([BM, BN], SUM)
     for k in range(A.blocks(1)):
         left = A[i, k].to(tile.F16) if WIDER else A[i, k]
-        acc += left @ B[k, j]
+        acc += left.dot(B[k, j], precision=PRECISION)
     p.write(y, [BM, BN])[i, j] = acc
 
 
@@ -130,7 +144,25 @@ def test_integers_are_exact(kind, loop):
     assert (y == a.astype(np.int64) @ b.astype(np.int64)).all()
 
 
+@pytest.mark.parametrize("loop", ["specialised", "alternating"])
+def test_tf32(loop):
+    a, b = operands(144, 272, 136, "f32")
+    y = room(144, 272)
+    text = checked(matmul, a, b, y, BK=32, PRECISION="tf32", LOOP=loop)
+    assert "m64n128k8.f32.tf32.tf32" in text
+    size = np.abs(wide(a)) @ np.abs(wide(b))
+    assert (np.abs(wide(y) - wide(a) @ wide(b)) <= (2.0**-10 + 136 * HALF_ULP) * size).all()
+
+
+def test_tf32_is_rounded_to_nearest():
+    a, b, y = np.zeros((64, 32), np.float32), np.eye(32, dtype=np.float32), room(64, 32)
+    a[:4, 0] = 1 + 3 * 2.0**-12, 1 + 2.0**-12, -1 - 3 * 2.0**-12, np.inf
+    checked(matmul, a, np.asfortranarray(b), y, BM=64, BN=32, BK=32, PRECISION="tf32")
+    assert list(y[:4, 0]) == [1 + 2.0**-10, 1, -1 - 2.0**-10, np.inf]
+
+
 FP8_ROWS = numbers(64, 64, kind="fp8")
+F32_PAIR = {"a": numbers(64, 64), "b": numbers(64, 64, order="F")}
 REFUSED = [
     ({"b": FP8_ROWS}, {}, "k is not the contiguous axis of both operands, as products of FP8 need it"),
     ({"a": FP8_ROWS.T}, {}, "k is not the contiguous axis of both operands, as products of FP8 need it"),
@@ -140,6 +172,12 @@ REFUSED = [
     ({}, {"BK": 16}, "a block has 16 elements of k"),
     ({"a": numbers(64, 64, kind="bf16")}, {}, "operands are BF16 and FP8, not both"),
     ({"a": numbers(64, 64)}, {}, "operands are F32 and FP8, not both"),
+    (F32_PAIR, {"BK": 32}, "operands are F32: TF32 keeps 10 bits of 23; ask for it with precision='tf32'"),
+    (
+        {"a": numbers(64, 64), "b": numbers(64, 64)},
+        {"BK": 32, "PRECISION": "tf32"},
+        "k is not the contiguous axis of both operands, as products of F32 need it",
+    ),
 ]
 
 
