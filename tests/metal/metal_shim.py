@@ -1,0 +1,128 @@
+"""Compiles emitted MSL for the computer itself and runs it: g++, the shim's header and its runtime."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from recorded import Launch
+
+from gizml_tile.lowering.emit.metal import MetalArtifact
+
+SHIM = Path(__file__).parent / "shim"
+PARAMETER = re.compile(r"^ {4}(.*?) (\w+) \[\[(\w+)(?:\((\d+)\))?\]\][,)]", re.MULTILINE)
+HERE = {
+    "thread_index_in_threadgroup": "here.number",
+    "thread_index_in_simdgroup": "here.lane",
+    "simdgroup_index_in_threadgroup": "here.simdgroup",
+    "threadgroup_position_in_grid": "uint3{here.group[0], here.group[1], here.group[2]}",
+    "threadgroups_per_grid": "uint3{here.groups[0], here.groups[1], here.groups[2]}",
+}
+# What is undefined in C++ is an error, so that the text's integers are as exact as they claim to be.
+UNDEFINED = (
+    "-fsanitize=undefined,float-cast-overflow,alignment",
+    "-fno-sanitize=shift-base,float-divide-by-zero",
+    "-fno-sanitize-recover=all",
+)
+SANITIZERS = {
+    "": ("-fPIC",),
+    "address": ("-fsanitize=address", *UNDEFINED),
+    "thread": ("-fsanitize=thread",),
+}
+
+
+def unit(artifacts: Sequence[MetalArtifact]) -> str:
+    """One C++ file with each text in a namespace of its own, and a function that starts any of them."""
+    parts = ['#include "runtime.h"', *(_kernel(number, each) for number, each in enumerate(artifacts))]
+    rows = ", ".join(
+        f"{{kernel_{number}::enter, {each.threads}, {each.workgroup_memory}}}"
+        for number, each in enumerate(artifacts)
+    )
+    parts += [
+        "struct Row { runtime::Entry entry; uint threads; size_t memory; };",
+        f"static const Row rows[] = {{{rows}}};",
+        'extern "C" const char* launch(int number, void* const* buffers, const uint* groups) {',
+        "  const Row& row = rows[number];",
+        "  return runtime::launch(row.entry, buffers, row.threads, row.memory, groups);",
+        "}",
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def _kernel(number: int, artifact: MetalArtifact) -> str:
+    """A text, and how a thread enters it: each parameter by what stands in its brackets."""
+    text = re.sub(
+        r"^( +)threadgroup alignas\(16\) uchar memory\[\d+\];",
+        r"\1uchar* memory = runtime::threadgroup_memory();",
+        artifact.text,
+        flags=re.MULTILINE,
+    )
+    values = [_value(*found) for found in PARAMETER.findall(artifact.text)]
+    return "\n".join(
+        [
+            f"namespace kernel_{number} {{",
+            f'#line 1 "{artifact.entry}.metal"',
+            text,
+            "static void enter(void* const* buffers) {",
+            "  const runtime::Here& here = runtime::here();",
+            f"  (void)buffers, (void)here, {artifact.entry}({', '.join(values)});",
+            "}",
+            "}",
+        ]
+    )
+
+
+def _value(type: str, name: str, attribute: str, number: str) -> str:
+    if attribute != "buffer":
+        return HERE[attribute]
+    plain = type.replace("constant ", "").replace("&", "*")
+    return f"{'*' if '&' in type else ''}({plain})buffers[{number}]"
+
+
+def compile_texts(artifacts: Sequence[MetalArtifact], folder: Path, sanitizer: str = "") -> Path:
+    """A library that runs texts, or with a sanitizer a program; AssertionError with what g++ says."""
+    compiler = shutil.which("g++")
+    assert compiler, "the MSL is compiled with g++"
+    source, runtime = folder / "kernels.cpp", folder / "runtime.o"
+    source.write_text(unit(artifacts))
+    common = ["-std=c++17", "-g1", f"-I{SHIM}", "-Wno-attributes", "-Wno-unknown-pragmas", "-Wno-narrowing"]
+    flags = [*common, "-O0", "-ffp-contract=off", "-fno-strict-aliasing", *SANITIZERS[sanitizer]]
+    whole = ["-O2", "-fPIC", *(["-DTHREAD_SANITIZER"] if sanitizer == "thread" else [])]
+    _run([compiler, *common, *whole, "-c", str(SHIM / "runtime.cpp"), "-o", str(runtime)])
+    made = folder / ("kernels" if sanitizer else "kernels.so")
+    start = [str(SHIM / "main.cpp")] if sanitizer else ["-shared"]
+    _run([compiler, *flags, str(source), *start, str(runtime), "-o", str(made)])
+    return made
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert not done.returncode, done.stderr[:4000]
+
+
+class Texts:
+    """Texts compiled together, to be launched in this process by their number."""
+
+    def __init__(self, artifacts: Sequence[MetalArtifact], folder: Path) -> None:
+        self._launch = ctypes.CDLL(str(compile_texts(artifacts, folder))).launch
+        self._launch.restype = ctypes.c_char_p
+
+    def launch(self, number: int, buffers: Sequence[int], groups: Sequence[int]) -> str:
+        """Run a text on buffers at addresses; gives what went wrong, if anything did."""
+        addresses = (ctypes.c_void_p * max(len(buffers), 1))(*buffers)
+        counts = (ctypes.c_uint * 3)(*groups, *[1] * (3 - len(groups)))
+        problem = self._launch(number, addresses, counts)
+        return problem.decode() if problem else ""
+
+    def launch_all(self, launches: Sequence[Launch]) -> list[str]:
+        """Run all texts, in order, on the tensors that they were recorded with."""
+        problems = []
+        for number, each in enumerate(launches):
+            numbers = each.numbers()
+            problems.append(self.launch(number, each.buffers(numbers), each.groups))
+        return problems
