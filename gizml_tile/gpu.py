@@ -70,6 +70,7 @@ def gpu_layout(
 ) -> GpuLayout:
     """The layout of a launch of a simplified program."""
     from gizml_tile.lowering.planning.bounds import facts
+    from gizml_tile.lowering.planning.clusters import room
     from gizml_tile.lowering.planning.signature import Signature
 
     shapes = tuple(info.shape for info in infos)
@@ -84,6 +85,7 @@ def gpu_layout(
             any(_reach(info) >= _NARROW for info in infos),
             may_alias,
             tuple(map(_has_boxes, infos, kinds)),
+            room(program, target, shapes, grid, scalars),
         ),
     )
 

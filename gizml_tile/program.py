@@ -32,7 +32,16 @@ from gizml_tile.views import In, Out
 _WARPS = (1, 2, 4, 8, 16, 32)
 _MAX_STAGES = 8
 # What `Program.variant` may be asked about; the planner names the variants of each.
-_OPERATIONS = ("loop", "turns", "dot", "read", "put", "copy to workgroup memory", "elementwise")
+_OPERATIONS = (
+    "loop",
+    "workgroups",
+    "turns",
+    "dot",
+    "read",
+    "put",
+    "copy to workgroup memory",
+    "elementwise",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +128,7 @@ class Program:
     def variant(self, operation: str, name: str) -> None:
         """The variant that a GPU must use for all of this program's operations of a kind.
 
-        ``operation`` is ``"loop"``, ``"turns"``, ``"dot"``, ``"read"``, ``"put"``,
+        ``operation`` is ``"loop"``, ``"workgroups"``, ``"turns"``, ``"dot"``, ``"read"``, ``"put"``,
         ``"copy to workgroup memory"`` or ``"elementwise"``; ``explain`` prints the names of the variants that
         each has. One that cannot serve is an error that names those which can. The CPU has no variants.
         """

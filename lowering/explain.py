@@ -78,6 +78,13 @@ def _roles(plan: Plan) -> Iterator[str]:
     workgroups = "one workgroup" if found.resident == 1 else _count(found.resident, "workgroup")
     runs = "which runs programs in turn" if found.persistent else "with one program each"
     yield f"a multiprocessor has {workgroups}, {runs}"
+    if found.cluster is not None:
+        size, kept = found.cluster.size, found.cluster.received_bytes(plan.threads)
+        does = "each stores its columns" if found.cluster.columns else "the first does what follows"
+        yield (
+            f"a cluster of {size} workgroups runs each program: they take turns of the loop, send each other "
+            f"their sums, {kept} bytes to one, and {does}"
+        )
     for loop in found.loops:
         notes = ["products waited for a turn later"] if loop in found.flowing else []
         if found.chained.get(loop) is not None:

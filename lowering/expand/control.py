@@ -11,7 +11,18 @@ from gizml_tile.lowering.expand.in_memory import expand_chain
 from gizml_tile.lowering.expand.memory import expand_put, expand_read, meet
 from gizml_tile.lowering.expand.products import expand_product
 from gizml_tile.lowering.expand.reduce import expand_reduce
-from gizml_tile.lowering.expand.specialised import expand_chained_loop, keep, store_in_bulk, take_once
+from gizml_tile.lowering.expand.specialised import (
+    add_columns,
+    add_first,
+    cluster_of,
+    expand_chained_loop,
+    first_alone,
+    is_shared,
+    keep,
+    store_in_bulk,
+    take_once,
+    turns_of,
+)
 from gizml_tile.lowering.expand.staging import open_ring, stage_here
 from gizml_tile.lowering.expand.values import make_tile
 from gizml_tile.lowering.kernel_ir.builder import Value
@@ -21,7 +32,15 @@ from gizml_tile.nodes import Node, Region
 
 def expand_region(x: Expansion, region: Region) -> None:
     """Every node of a region, in program order."""
-    expand_nodes(x, region.nodes)
+    cluster, nodes = cluster_of(x), region.nodes
+    if cluster is None or cluster.columns or cluster.loop not in nodes:
+        expand_nodes(x, nodes)
+        return
+    after = nodes.index(cluster.loop) + 1
+    expand_nodes(x, nodes[: after - 1])
+    with x.at(cluster.loop):
+        sums = _turns(x, cluster.loop)
+        add_first(x, cluster.loop, sums, lambda: expand_nodes(x, nodes[after:]))
 
 
 def expand_nodes(x: Expansion, nodes: Sequence[Node]) -> None:
@@ -113,9 +132,19 @@ def _expand_transpose(x: Expansion, node: Node) -> None:
 
 
 def _expand_loop(x: Expansion, node: Node) -> None:
-    start, stop, step = (x.index(arg) for arg in node.args[:3])
+    finals = _turns(x, node)
+    if is_shared(x, node):
+        add_columns(x, node, finals)
+    else:
+        define_results(x, node, finals)
+
+
+def _turns(x: Expansion, node: Node) -> Sequence[Value]:
+    """All turns of a loop, or those that a workgroup takes; gives what is carried at last."""
     region = node.regions[0]
     inits = [carried(x, init, param) for init, param in zip(node.args[3:], region.params[1:], strict=True)]
+    inits = first_alone(x, node, inits)
+    start, stop, step = turns_of(x, node)
     ring = open_ring(x, node)
     if ring is not None:
         inits.append(ring.begin(start, stop, step))
@@ -145,7 +174,7 @@ def _expand_loop(x: Expansion, node: Node) -> None:
         finals = x.build.loop(start, stop, step, inits, body)
     if ring is not None:
         ring.end(finals[-1])
-    define_results(x, node, finals)
+    return finals[: len(region.results)]
 
 
 def _expand_cond(x: Expansion, node: Node) -> None:

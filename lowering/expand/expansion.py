@@ -91,6 +91,8 @@ class Expansion:
         self.rings: dict[Node, Turns] = {}
         # The workgroup memory of tiles on their way to tensors, by the type that they have there.
         self.pieces: dict[DType, int] = {}
+        # That of sums which come from other workgroups of a cluster.
+        self.sums: int | None = None
         # That of operands which are computed once and stay.
         self.kept: dict[Node, int] = {}
         # What moved between layouts, for the explanation.

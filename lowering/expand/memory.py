@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gizml_tile.dtypes import I32, I64, DType
 from gizml_tile.layout import Linear, reorder_registers, vector_width
@@ -47,11 +47,19 @@ def expand_read(x: Expansion, node: Node, layout: TileLayout) -> Value:
     return result
 
 
-def read_part(x: Expansion, node: Node, linear: Linear, registers: Sequence[int]) -> Value:
-    """Some registers' elements of a block in a layout, as `expand_read` gives all."""
+def read_part(
+    x: Expansion, node: Node, linear: Linear, registers: Sequence[int], further: Value
+) -> Value:
+    """Some registers' elements of a block in a layout, as `expand_read` gives all.
+
+    They are those ``further`` columns (an I32) to the right.
+    """
     access = x.plan.accesses[node]
     view = view_of(node)
     block = block_of(x, view, node.args)
+    rows, columns = block.axes
+    start = x.build.add(columns.start, x.build.convert(further, I64))
+    block = replace(block, axes=(rows, replace(columns, start=start)))
     dtype = x.program.tensors[view.tensor].dtype
 
     def load(vector: int, masked: tuple[bool, bool], leading: bool) -> Value:

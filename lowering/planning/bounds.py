@@ -33,6 +33,30 @@ def facts(
     ``scalars`` are the run-time numbers in the program's order, of which those of float type do not
     matter; None for what holds whatever they are.
     """
+    known = _known(program, shapes, grid, scalars)
+    return tuple(_facts(node, known) for node in _accesses(program))
+
+
+def fewest_turns(
+    program: TileProgram,
+    loops: Sequence[Node],
+    shapes: Shapes,
+    grid: Sequence[int],
+    scalars: Sequence[float] | None,
+) -> int:
+    """The fewest turns that any of some loops at the top of a program surely takes."""
+    known = _known(program, shapes, grid, scalars)
+    found = []
+    for loop in loops:
+        start, stop, step = (known.values[arg] for arg in loop.args[:3])
+        way = stop.low - start.high if step.low > 0 else start.low - stop.high
+        found.append(max(way, 0) // max(abs(step.low), abs(step.high), 1))
+    return min(found)
+
+
+def _known(
+    program: TileProgram, shapes: Shapes, grid: Sequence[int], scalars: Sequence[float] | None
+) -> _Known:
     sizes = [[constant(size) for size in shape] for shape in shapes]
     counts = [constant(count) for count in (*grid, 1, 1, 1)[:3]]
     numbers: dict[Scalar, Range] = dict.fromkeys(program.scalars, FULL)
@@ -41,7 +65,7 @@ def facts(
             numbers[scalar] = constant(int(number))
     known = _Known(sizes, counts, numbers, {})
     _visit(_steps(program.body), known)
-    return tuple(_facts(node, known) for node in _accesses(program))
+    return known
 
 
 @lru_cache(maxsize=256)

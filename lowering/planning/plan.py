@@ -199,6 +199,34 @@ class Rotation:
 
 
 @dataclass(frozen=True, slots=True)
+class Cluster:
+    """Workgroups that share each program: each takes every ``size``th turn of a loop.
+
+    Then they send each other their sums, of which a thread holds ``registers``: with ``columns`` each adds up
+    and stores a panel of columns of its own, else the first of them does all that follows.
+    """
+
+    loop: Node
+    size: int
+    columns: bool
+    registers: int
+
+    @property
+    def sent(self) -> int:
+        """The registers of a thread that go to one other workgroup."""
+        return self.registers // self.size if self.columns else self.registers
+
+    @property
+    def received(self) -> int:
+        """The registers of a thread that come from all others."""
+        return (self.size - 1) * self.sent
+
+    def received_bytes(self, threads: int) -> int:
+        """The bytes that come from all others."""
+        return 4 * self.received * threads
+
+
+@dataclass(frozen=True, slots=True)
 class Specialised:
     """A program whose warps have roles: one brings the blocks of tensors, ``groups`` of four multiply.
 
@@ -212,7 +240,8 @@ class Specialised:
     product takes what is computed of another's result; then a workgroup runs one program, as the
     hardware gives them out, and some loops run rotated by one turn. ``powers`` are approximate exponentials
     of differences that are scaled in one operation, ``guarded`` selects that first look at the whole mask.
-    ``longest_first`` tells that programs later along the first axis take more turns.
+    ``longest_first`` tells that programs later along the first axis take more turns. With a ``cluster`` some
+    workgroups share each program, of which there are few.
     """
 
     teams: int
@@ -229,11 +258,12 @@ class Specialised:
     guarded: frozenset[Node] = frozenset()
     resident: int = 1
     longest_first: bool = False
+    cluster: Cluster | None = None
 
     @property
     def persistent(self) -> bool:
         """Whether each workgroup runs programs in turn."""
-        return not self.chained
+        return not self.chained and self.cluster is None
 
     def pieces(self) -> dict[DType, int]:
         """The elements of workgroup memory for tiles on their way to tensors, by their type there."""
@@ -302,9 +332,17 @@ class Plan:
 
     @property
     def signals(self) -> int:
-        """Transaction barriers: two for each slot of a ring that the copy engine fills."""
-        streams = () if self.specialised is None else self.specialised.streams
-        return sum(2 * stream.slots for stream in streams)
+        """Transaction barriers: two for each slot of a ring of blocks, and one of a cluster."""
+        if self.specialised is None:
+            return 0
+        rings = sum(2 * stream.slots for stream in self.specialised.streams)
+        return rings + (self.specialised.cluster is not None)
+
+    @property
+    def cluster_size(self) -> int:
+        """Workgroups that run each program together."""
+        cluster = None if self.specialised is None else self.specialised.cluster
+        return 1 if cluster is None else cluster.size
 
     def layout_name(self, node: Node) -> str:
         """A tile's layout in a word or two: where it lives, or that it is made where it is used."""

@@ -18,6 +18,7 @@ from gizml_tile.lowering.planning.classes import (
     find_free,
     find_uses,
 )
+from gizml_tile.lowering.planning.clusters import plan_cluster
 from gizml_tile.lowering.planning.group_products import group_dot
 from gizml_tile.lowering.planning.in_memory import plan_in_memory
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
@@ -89,8 +90,10 @@ def plan(
     _lay_out(state)
     if state.specialised is not None:
         plan_stores(state)
+        plan_cluster(state)
         plan_brought_stages(state)
     else:
+        plan_cluster(state)
         plan_stages(state)
         plan_in_memory(state)
     _plan_accesses(state)

@@ -28,7 +28,8 @@ class Signature:
     ``alignments`` the bytes (1 to 16) that divide each tensor's address and all its strides but the unit
     one. ``facts`` has the `AccessFacts` of each read and put of the traced program, in program order.
     ``wide`` tells that offsets of elements need 64 bits. ``boxes`` tells of each tensor that the copy engine
-    can move boxes of it: nothing is empty, and steps are multiples of 16 bytes forwards.
+    can move boxes of it: nothing is empty, and steps are multiples of 16 bytes forwards. ``room`` is how many
+    workgroups each program could have (see `clusters.room`).
     """
 
     strides: tuple[tuple[str, ...], ...]
@@ -38,3 +39,4 @@ class Signature:
     wide: bool
     may_alias: bool
     boxes: tuple[bool, ...] = ()
+    room: int = 1

@@ -50,7 +50,7 @@ _MOST_ACCUMULATORS = 160
 # In chained loops results of products turn into others; threads get more registers there.
 _MOST_CHAINED = 192
 # Measured on an H200: more slots than this bring nothing.
-_FEWEST_SLOTS, _MOST_SLOTS = 2, 8
+FEWEST_SLOTS, _MOST_SLOTS = 2, 8
 # The registers of a thread that brings, and of one that multiplies, where there are two groups of those:
 # of 65536 each of 384 threads begins with 168.
 _TRADED_REGISTERS = (40, 232)
@@ -107,7 +107,7 @@ def _chain(state: Planning, products: list[Node]) -> None:
     registers = _CHAINED_REGISTERS if found.groups > 1 else (0, 0)
     if found.groups == 1:
         # A group alone waits for its own products: another workgroup should use the units meanwhile.
-        turns = max(state.program.stages, _FEWEST_SLOTS) * _turn_bytes(state, products)
+        turns = max(state.program.stages, FEWEST_SLOTS) * _turn_bytes(state, products)
         if turns + _fixed_bytes(state, products, 1, 1) <= half_memory(state.target):
             registers, resident = _SHARED_REGISTERS, 2
     limit = (registers[1] or state.target.facts.registers) - _KEPT_REGISTERS
@@ -252,7 +252,7 @@ def _refusals_of_form(
     needed = _accumulators(state, products, loops, groups)
     if needed > most:
         yield f"accumulators take {needed} registers of each thread, and {most} leave enough"
-    turn, slots = _turn_bytes(state, products), max(state.program.stages, _FEWEST_SLOTS)
+    turn, slots = _turn_bytes(state, products), max(state.program.stages, FEWEST_SLOTS)
     room = state.target.facts.workgroup_memory - _fixed_bytes(state, products, teams, groups)
     if slots * turn > room:
         yield f"{slots} turns of {turn} bytes are more than the {room} bytes of workgroup memory for them"
@@ -370,18 +370,9 @@ def plan_brought_stages(state: Planning) -> None:
     assert state.specialised is not None
     products = list(state.dots)
     blocks = _blocks(products)
-    stores = state.specialised.stores
-    direct = any(node.op == "put" and node not in stores for node in state.program.body.walk())
-    fixed = sum(elements * dtype.bytes for dtype, elements in state.specialised.pieces().items())
-    fixed += state.specialised.teams * _SCRATCH_BYTES if direct or _moves(state) else _SPARE_BYTES
     once = [node for node in blocks if is_once(state, node)]
     kept = _kept(state, products)
-    memory = state.target.facts.workgroup_memory
-    if state.specialised.resident > 1:
-        memory = half_memory(state.target)
-    room = memory - fixed - sum(_bytes(node) for node in [*once, *kept])
-    turn = _turn_bytes(state, products)
-    slots = state.program.stages or max(_FEWEST_SLOTS, min(_MOST_SLOTS, room // max(turn, 1)))
+    slots = state.program.stages or max(FEWEST_SLOTS, min(_MOST_SLOTS, slots_beside(state)))
     streams = [Stream(None, (node,), 1) for node in once]
     for loop in state.specialised.loops:
         inside = [node for node in blocks if state.uses.region[node] is loop.regions[0]]
@@ -393,6 +384,23 @@ def plan_brought_stages(state: Planning) -> None:
     for stream in streams:
         for node in stream.nodes:
             state.stages[node] = _stage(state, node, stream.loop, stream.slots)
+
+
+def slots_beside(state: Planning, sums: int = 0) -> int:
+    """The turns' blocks for which there is workgroup memory beside all else, and so many bytes of sums."""
+    found, products = state.specialised, list(state.dots)
+    assert found is not None
+    direct = any(node.op == "put" and node not in found.stores for node in state.program.body.walk())
+    fixed = sum(elements * dtype.bytes for dtype, elements in found.pieces().items())
+    fixed += found.teams * _SCRATCH_BYTES if direct or _moves(state) else _SPARE_BYTES
+    if found.cluster is not None:
+        fixed += found.cluster.received_bytes(state.warps * state.target.facts.lanes)
+    once = [node for node in _blocks(products) if is_once(state, node)]
+    stay = sum(_bytes(node) for node in [*once, *_kept(state, products)])
+    memory = state.target.facts.workgroup_memory
+    if found.resident > 1:
+        memory = half_memory(state.target)
+    return (memory - fixed - stay - sums) // max(_turn_bytes(state, products), 1)
 
 
 def _moves(state: Planning) -> bool:

@@ -130,13 +130,13 @@ class Clusters:
 
     def wait(self, threads: Threads, at: Instruction, here: Array, times: Array) -> Iterator[Waiting]:
         """Wait until the clusters of workgroups have met so many times."""
-        self._meet()
+        self.meet()
         while not (self.met[here // self.size] >= times).all():
             yield Waiting(threads, at, f"waits for all of a cluster of {self.size} workgroups")
-            self._meet()
+            self.meet()
         self.batch.progress += 1
 
-    def _meet(self) -> None:
+    def meet(self) -> None:
         """Let the clusters go of which all threads that have not ended have come."""
         wanted = self.batch.kernel.threads - self.gone
         by_cluster = self.arrived.reshape(-1, self.size)
@@ -185,6 +185,7 @@ def cluster_barrier(threads: Threads, at: Instruction) -> Iterator[Waiting]:
 def cluster_begin(threads: Threads, at: Instruction) -> None:
     assert threads.batch.clusters is not None
     threads.batch.clusters.come(threads, at)
+    threads.batch.clusters.meet()
 
 
 def cluster_begun(threads: Threads, at: Instruction) -> Iterator[Waiting]:

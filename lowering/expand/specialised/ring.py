@@ -9,6 +9,7 @@ from gizml_tile.dtypes import F32, I32, I64
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.expand.specialised.boxes import corner, panel
+from gizml_tile.lowering.expand.specialised.clusters import turns_of
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.nodes import Node, View
@@ -200,7 +201,7 @@ class BulkRing:
 
 def bring_turns(x: Expansion, loop: Node, rings: Sequence[BulkRing]) -> None:
     """Bring the blocks of every turn of a loop; by one thread."""
-    start, stop, step = (x.index(arg) for arg in loop.args[:3])
+    start, stop, step = turns_of(x, loop)
 
     def turn(counter: Value, states: tuple[Value, ...]) -> Sequence[Value]:
         with x.block():

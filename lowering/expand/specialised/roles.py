@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from gizml_tile.dtypes import I32
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.indices import define_ids
+from gizml_tile.lowering.expand.specialised.clusters import prepare_cluster
 from gizml_tile.lowering.expand.specialised.ring import BulkRing, bring_turns, bulk_rings
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import Parameter, Role
@@ -25,9 +26,13 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
     def prepare() -> None:
         for ring in rings:
             ring.prepare()
+        if specialised.cluster is not None:
+            prepare_cluster(x, specialised.cluster)
 
     build.when(first, prepare)
     build.barrier(0, x.plan.launched_threads)
+    if specialised.cluster is not None:
+        build.emit("cluster_begin")
     few, many = specialised.registers
 
     def multiply_one() -> None:
@@ -113,7 +118,7 @@ def _programs(
             skip(line)
         return [ring.state for ring in rings]
 
-    line = build.workgroup(0)
+    line = build.map("ushr", build.workgroup(0), build.constant(x.plan.cluster_size.bit_length() - 1, I32))
     for ring in rings:
         ring.state = build.constant(0, I32)
     if not x.plan.specialised.persistent:

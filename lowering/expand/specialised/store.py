@@ -15,6 +15,7 @@ from gizml_tile.lowering.expand.memory import read_part
 from gizml_tile.lowering.expand.places import crossed
 from gizml_tile.lowering.expand.shared import store_shared
 from gizml_tile.lowering.expand.specialised.boxes import corner, panel
+from gizml_tile.lowering.expand.specialised.clusters import columns_further, parts_of_columns
 from gizml_tile.lowering.expand.specialised.ring import GROUP_THREADS, leads
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import BulkWait, MatrixAccess
@@ -40,6 +41,7 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
     assert x.plan.specialised is not None
     rows = view.shape[0] // x.plan.specialised.groups
     chosen = list(_panels(store.layout.linear, rows, view.shape[1], store.tile.shape[1]))
+    chosen = chosen[: len(chosen) // parts_of_columns(x)]
     width = store.tile.shape[1]
     buffer = x.pieces[store.tile.dtype]
     # Of the groups of stores in flight the newest may still be reading: not the one that used this piece.
@@ -48,6 +50,8 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
     alone = len(x.plan.specialised.stores) == 1
     group = build.map("ushr", build.thread(), build.constant(GROUP_THREADS.bit_length() - 1, I32))
     *before, row, column = corner(x, node)
+    further = columns_further(x, view.shape[1])
+    column = build.add(column, further)
     row = build.add(row, build.mul(group, build.constant(rows, I32)))
     own = build.mul(group, build.constant(_ROWS * width, I32))
     first = x.team * store.buffers
@@ -112,7 +116,8 @@ def _fetched(x: Expansion, put: Node, layout: TileLayout, registers: Sequence[in
         if node.op == "read":
             linear = layout.linear if node.shape == layout.linear.shape else layout.linear.slice(0)
             with x.at(node):
-                found[node] = read_part(x, node, linear, registers)
+                further = columns_further(x, layout.linear.shape[1])
+                found[node] = read_part(x, node, linear, registers, further)
         for arg in node.args:
             visit(arg)
 
