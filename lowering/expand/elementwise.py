@@ -15,7 +15,7 @@ from gizml_tile.lowering.expand import integers
 from gizml_tile.lowering.expand.chunks import extreme, in_chunks
 from gizml_tile.lowering.expand.functions import function
 from gizml_tile.lowering.expand.storage import convert, to_math
-from gizml_tile.lowering.kernel_ir.builder import Builder, Value
+from gizml_tile.lowering.kernel_ir.builder import Builder, Promise, Value
 from gizml_tile.nodes import COMPARISONS, UNARY_FLOAT, Node, promote
 from gizml_tile.target import Target
 
@@ -125,10 +125,11 @@ def _quotient(build: Builder, a: Value, b: Value) -> Value:
 
 # So many quotients by one divisor pay for its reciprocal.
 _SHARING = 4
-# Numbers between these limits, and their quotients, leave exact remainders in normal floats.
+# Numerators between these limits, and quotients between these, leave exact remainders in normal floats.
 _SMALL, _LARGE = 2.0**-60, 2.0**60
+_LEAST, _MOST = 2.0**-120, 2.0**120
 # Up to so many quotients decide together; more of them in slices, for which fewer registers are in use.
-_TOGETHER, _SLICE = 32, 16
+_TOGETHER, _SLICE = 32, 8
 
 
 def _divisors(b: Value, count: int) -> tuple[Value, tuple[int, ...]]:
@@ -140,32 +141,37 @@ def _divisors(b: Value, count: int) -> tuple[Value, tuple[int, ...]]:
 
 
 def _shared_quotient(build: Builder, a: Value, divisors: Value, which: tuple[int, ...]) -> Value:
-    """Many quotients by few divisors: with the divisor's rounded reciprocal y, a product and two steps
-    q + (a - b q) y.
+    """Many quotients by few divisors b: with y the rounded 1 / b and z what it lacks, q = a y + a z and one
+    step q + (a - b q) y.
 
-    The first step brings q within one unit of a / b; then the remainder is exact and the second step rounds
-    as a division does (Markstein, "Computation of elementary functions on the IBM RISC System/6000", 1990,
-    theorem 8). That holds away from overflow and underflow; a thread with such numbers divides. Each slice
-    decides by itself, so that not all of a tile has to be there at once.
+    The sum is within one unit of a / b (Brisebarre, Muller and Raina, "Accelerating correctly rounded
+    floating-point division when the divisor is known in advance", 2004); so the remainder is exact and the
+    step rounds as a division does (Markstein, "Computation of elementary functions on the IBM RISC
+    System/6000", 1990, theorem 8). That holds away from overflow and underflow; a thread with such numbers
+    divides. Each slice decides by itself, so that not all of a tile has to be there at once.
     """
-    reciprocals = build.map("div", build.constant(1.0, F32), divisors)
+    one = build.constant(1.0, F32)
+    reciprocals = build.map("div", one, divisors)
     negative = build.map("neg", divisors)
-    fine_divisors = _fine(build, divisors)
-
+    lacking = build.mul(build.fma(negative, reciprocals, one), reciprocals)
+    promise = build.promises.get(a, Promise(None, _SMALL, _LARGE))
+    limits = promise.high / _MOST, promise.low / _LEAST
+    fine_divisors = build.both(promise.mask, _between(build, divisors, *limits))
     step = a.count if a.count <= _TOGETHER else _SLICE
 
     def quotient(first: int) -> Value:
         registers = range(first, min(first + step, a.count))
         which_here = [which[register] for register in registers]
         part = build.pick(a, registers)
-        fine = build.map("and", fine_divisors, _fine(build, part))
+        fine = fine_divisors
+        if promise.mask is None:
+            fine = build.both(fine, _between(build, part, _SMALL, _LARGE))
+        assert fine is not None
 
         def steps() -> list[Value]:
-            y, minus = (build.pick(each, which_here) for each in (reciprocals, negative))
-            q = build.mul(part, y)
-            for _ in range(2):
-                q = build.fma(build.fma(minus, q, part), y, q)
-            return [q]
+            y, z, minus = (build.pick(each, which_here) for each in (reciprocals, lacking, negative))
+            q = build.fma(part, y, build.mul(part, z))
+            return [build.fma(build.fma(minus, q, part), y, q)]
 
         def division() -> list[Value]:
             return [build.map("div", part, build.pick(divisors, which_here))]
@@ -176,11 +182,11 @@ def _shared_quotient(build: Builder, a: Value, divisors: Value, which: tuple[int
     return build.join([quotient(first) for first in range(0, a.count, step)])
 
 
-def _fine(build: Builder, value: Value) -> Value:
-    """Whether the sizes of all registers are between the limits."""
+def _between(build: Builder, value: Value, low: float, high: float) -> Value:
+    """Whether the sizes of all registers are between limits."""
     size = build.map("abs", value)
-    above = build.map("ge", extreme(build, "min", size), build.constant(_SMALL, F32))
-    return build.map("and", above, build.map("le", extreme(build, "max", size), build.constant(_LARGE, F32)))
+    above = build.map("ge", extreme(build, "min", size), build.constant(low, F32))
+    return build.map("and", above, build.map("le", extreme(build, "max", size), build.constant(high, F32)))
 
 
 def _select(build: Builder, target: Target, node: Node, args: Sequence[Value]) -> Value:

@@ -9,7 +9,7 @@ from gizml_tile.dtypes import F32, I32
 from gizml_tile.lowering import math
 from gizml_tile.lowering.expand.arithmetic import KernelArithmetic
 from gizml_tile.lowering.expand.chunks import CHUNK, extreme, in_chunks
-from gizml_tile.lowering.kernel_ir.builder import Builder, Value
+from gizml_tile.lowering.kernel_ir.builder import Builder, Promise, Value
 from gizml_tile.target import Target
 
 _LOG2_E = 1.4426950216293335
@@ -29,10 +29,13 @@ _SHARED: dict[str, _Shared] = {
 }
 
 
-_INSIDE: dict[str, tuple[_Shared, tuple[float, float]]] = {
-    "exp": (math.exp_inside, math.EXP_INSIDE),
-    "exp2": (math.exp2_inside, math.EXP2_INSIDE),
+_Inside = Callable[[KernelArithmetic, Value, Value], Value]
+_INSIDE: dict[str, tuple[_Shared, _Inside]] = {
+    "exp": (math.exp_exponent, math.exp_inside),
+    "exp2": (math.exp2_exponent, math.exp2_inside),
 }
+# So many exponentials decide together, from sums that stay in registers until then.
+_SLICE = 16
 
 
 def function(build: Builder, target: Target, op: str, x: Value, *, approx: bool = False) -> Value:
@@ -42,8 +45,8 @@ def function(build: Builder, target: Target, op: str, x: Value, *, approx: bool 
     """
     if approx and target.can("tanh_f32" if op == "tanh" else "exp2_f32"):
         return in_chunks(build, lambda part: _APPROXIMATE[op](build, part), x)
-    if op in _INSIDE and x.count >= CHUNK and target.can("nan_minimum"):
-        return _by_range(build, target, op, x)
+    if op in _INSIDE and x.count >= CHUNK:
+        return _by_exponent(build, target, op, x)
     if op in _SHARED:
         return _exact(build, target, _SHARED[op], x)
     match op:
@@ -63,24 +66,34 @@ def _exact(build: Builder, target: Target, shared: _Shared, x: Value) -> Value:
     return in_chunks(build, lambda part: shared(KernelArithmetic(build, target), part), x)
 
 
-def _by_range(build: Builder, target: Target, op: str, x: Value) -> Value:
-    """An exponential by fewer steps in threads all of whose numbers are far from overflow and underflow.
+def _by_exponent(build: Builder, target: Target, op: str, x: Value) -> Value:
+    """Exponentials by fewer steps in threads all of whose numbers are far from overflow and underflow.
 
-    NaN wins both extremes and no comparison, so it takes the long way.
+    The exponents' bits tell, joined by ``or``: some are clear and some set in all that are inside.
     """
-    inside, (low, high) = _INSIDE[op]
-    within = build.both(
-        build.map("ge", extreme(build, "minimum", x), build.constant(low, F32)),
-        build.map("le", extreme(build, "maximum", x), build.constant(high, F32)),
-    )
-    assert within is not None
-    (result,) = build.branch(
-        within,
-        lambda: [_exact(build, target, inside, x)],
-        lambda: [_exact(build, target, _SHARED[op], x)],
-        apart=True,
-    )
-    return result
+    exponent_of, inside = _INSIDE[op]
+    arithmetic = KernelArithmetic(build, target)
+
+    def made(first: int) -> tuple[Value, Value]:
+        part = build.pick(x, range(first, min(first + _SLICE, x.count)))
+        exponent = exponent_of(arithmetic, part)
+        bits = extreme(build, "or", build.bitcast(exponent, I32))
+        high = build.map("and", bits, build.constant(math.INSIDE_MASK, I32))
+        within = build.map("eq", high, build.constant(math.INSIDE_BITS, I32))
+        (result,) = build.branch(
+            within,
+            lambda: [inside(arithmetic, part, exponent)],
+            lambda: [_exact(build, target, _SHARED[op], part)],
+            apart=True,
+        )
+        return result, within
+
+    parts, masks = zip(*(made(first) for first in range(0, x.count, _SLICE)), strict=True)
+    whole = build.join(parts)
+    all_within = build.both(*masks)
+    assert all_within is not None
+    build.promises[whole] = Promise(all_within, math.INSIDE_LOW, math.INSIDE_HIGH)
+    return whole
 
 
 def floor(build: Builder, x: Value) -> Value:

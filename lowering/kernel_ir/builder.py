@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from gizml_tile.dtypes import I32, I64, MASK, DType, integer_range
 from gizml_tile.errors import Place
@@ -30,6 +31,15 @@ from gizml_tile.lowering.kernel_ir.instructions import (
 Value = Instruction
 
 
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Where ``mask`` is set, the sizes of a value's registers are from ``low`` to ``high``."""
+
+    mask: Value | None
+    low: float
+    high: float
+
+
 class Builder:
     """Appends instructions to the innermost block; ``place`` is the person's line that they get."""
 
@@ -37,6 +47,8 @@ class Builder:
         self.place: Place | None = None
         # What numbers of threads and warps are counted from.
         self.first_thread = self.first_warp = 0
+        # What whoever made a value knows of it.
+        self.promises: dict[Value, Promise] = {}
         self._blocks: list[list[Instruction]] = [[]]
         # One constant, leaf or parameter is made once and stands at the kernel's beginning.
         self._leaves: dict[tuple[object, ...], Instruction] = {}

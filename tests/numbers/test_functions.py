@@ -98,6 +98,23 @@ def test_limits_zeros_and_nan(op: str) -> None:
         assert same(result, expected).all(), (variant.name, x, result, expected)
 
 
+@pytest.mark.parametrize("op", ["exp", "exp2"])
+def test_bits_of_a_rounding_sum_tell_what_is_inside(op: str) -> None:
+    """Numbers whose sums set no bit outside ``INSIDE_BITS`` go the short way; those near 0 are such."""
+    ends = [
+        center + np.arange(-300, 300) for center in (-(2**22), -5814608, -(2**23), 2**23, -(2**24), 2**24)
+    ]
+    sums = np.concatenate([_dense(1 << 20), np.concatenate(ends).astype(np.float32)])
+    numpy = NumpyArithmetic()
+    exponent = getattr(shared, f"{op}_exponent")(numpy, sums)
+    bits = numpy.as_bits(exponent)
+    inside = bits & shared.INSIDE_MASK & ~shared.INSIDE_BITS == 0
+    short = getattr(shared, f"{op}_inside")(numpy, sums, exponent)[inside]
+    assert same(short, getattr(shared, op)(numpy, sums)[inside]).all()
+    assert (short >= shared.INSIDE_LOW).all() and (short <= shared.INSIDE_HIGH).all()
+    assert inside[np.abs(sums) < 20].all() and (bits[inside] & shared.INSIDE_BITS != 0).all()
+
+
 def test_exp2_of_integers_is_exact() -> None:
     x = np.arange(-149, 128, dtype=np.float32)
     assert (unary(FASTEST, "exp2", F32)(x) == np.ldexp(np.float32(1), x.astype(np.int32))).all()
