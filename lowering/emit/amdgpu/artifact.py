@@ -11,7 +11,7 @@ from gizml_tile.lowering.emit.arguments import Argument
 class AmdgpuArtifact:
     """LLVM IR of one kernel for one architecture, and how to launch it.
 
-    A launch passes ``arguments`` in order, each aligned to its size, to ``entry`` with ``threads`` threads.
+    A launch passes ``arguments`` in order, 8 bytes each, to ``entry`` with ``threads`` threads.
     The ``workgroup_memory`` bytes are the code's own: a launch asks for none. ``resident`` workgroups are
     meant to share a compute unit. A ``persistent`` kernel takes any number of workgroups.
     """

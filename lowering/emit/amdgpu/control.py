@@ -54,8 +54,8 @@ def _workgroups(writer: Writer, axis: int) -> str:
 
 
 def _parameter(writer: Writer, instruction: Instruction) -> Words:
-    assert isinstance(instruction.attr, Parameter)
-    return (writer.parameter(instruction.attr),)
+    assert isinstance(instruction.attr, Parameter) and instruction.dtype is not None
+    return (writer.parameter(instruction.attr, instruction.dtype),)
 
 
 # Structure

@@ -67,20 +67,23 @@ def _mma(writer: Writer, instruction: Instruction) -> Words:
 
 
 def _product(writer: Writer, name: str, atom: Atom, a: Words, b: Words, c: Words) -> Words:
-    """One instruction: the sums, with its operands as the intrinsic wants them."""
-    kinds = INTRINSICS[name].operands
-    total = type_of(atom.c_dtype)
-    sums = (vector_type(total, len(c)), writer.vector(c, total))
-    if len(kinds) == 6 and kinds[0] == "i1":
-        left = (kinds[1], _operand(writer, a, atom.a_dtype, kinds[1]))
-        right = (kinds[3], _operand(writer, b, atom.b_dtype, kinds[3]))
-        signs = [("i1", "true" if dtype is I8 else "false") for dtype in (atom.a_dtype, atom.b_dtype)]
-        made = writer.call(name, signs[0], left, signs[1], right, sums, ("i1", "false"))
-    else:
-        left = (kinds[0], _operand(writer, a, atom.a_dtype, kinds[0]))
-        right = (kinds[1], _operand(writer, b, atom.b_dtype, kinds[1]))
-        made = writer.call(name, left, right, sums, *[(kind, "0") for kind in kinds[3:]])
-    return writer.elements(made, total, len(c))
+    """One instruction: the sums, with its operands as the intrinsic wants them.
+
+    A turned atom's layouts are those of the transposed product, whose left operand is b.
+    """
+    operands = [(a, atom.a_dtype), (b, atom.b_dtype)]
+    if atom.turned:
+        operands.reverse()
+    kinds, total = INTRINSICS[name].operands, type_of(atom.c_dtype)
+    signs = kinds[0] == "i1"
+    passed: list[tuple[str, str]] = []
+    for words, dtype in operands:
+        passed += [("i1", "false" if dtype is U8 else "true")] if signs else []
+        kind = kinds[len(passed)]
+        passed.append((kind, _operand(writer, words, dtype, kind)))
+    passed.append((vector_type(total, len(c)), writer.vector(c, total)))
+    passed += [(kind, "false" if kind == "i1" else "0") for kind in kinds[len(passed) :]]
+    return writer.elements(writer.call(name, *passed), total, len(c))
 
 
 def _operand(writer: Writer, words: Words, dtype: DType, kind: str) -> str:

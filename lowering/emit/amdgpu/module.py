@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import F32
 from gizml_tile.lowering.emit.amdgpu import arithmetic, control, conversions, matrix, memory, packing, threads
 from gizml_tile.lowering.emit.amdgpu.artifact import AmdgpuArtifact
 from gizml_tile.lowering.emit.amdgpu.intrinsics import ARCHS
 from gizml_tile.lowering.emit.amdgpu.writer import ZERO_BYTES, ZEROS, Rule, Writer
-from gizml_tile.lowering.emit.arguments import Argument, arguments, identifier
+from gizml_tile.lowering.emit.arguments import arguments, identifier
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
 
 _FAMILIES = (packing, arithmetic, conversions, memory, matrix, control, threads)
@@ -23,8 +22,12 @@ def emit(kernel: Kernel) -> AmdgpuArtifact:
     entry = identifier(kernel.name)
     writer = Writer(kernel, entry, RULES)
     writer.block(kernel.body)
-    passed = arguments(kernel)
-    parameters = [_parameter(kernel, number, each) for number, each in enumerate(passed)]
+    # Tensors that share nothing with what is written say so.
+    pointer = f"ptr addrspace(1){'' if kernel.may_alias else ' noalias'}"
+    parameters = [
+        f"{pointer if each.kind == 'pointer' else 'i64'} %p{number}"
+        for number, each in enumerate(kernel.parameters)
+    ]
     text = [
         f'target triple = "{TRIPLE}"',
         *_memory(writer),
@@ -45,7 +48,7 @@ def emit(kernel: Kernel) -> AmdgpuArtifact:
         arch=arch,
         threads=kernel.threads,
         workgroup_memory=kernel.workgroup_memory,
-        arguments=passed,
+        arguments=arguments(kernel),
         resident=kernel.resident,
         persistent=kernel.persistent,
     )
@@ -59,13 +62,6 @@ def _memory(writer: Writer) -> list[str]:
         zeros = f"[{ZERO_BYTES} x i8] zeroinitializer, align {ZERO_BYTES}"
         found.append(f"{ZEROS} = internal addrspace(1) constant {zeros}")
     return found
-
-
-def _parameter(kernel: Kernel, number: int, argument: Argument) -> str:
-    """A parameter's type and name; tensors that share nothing with what is written say so."""
-    if argument.parameter.kind == "pointer":
-        return f"ptr addrspace(1){'' if kernel.may_alias else ' noalias'} %p{number}"
-    return f"{'float' if argument.dtype is F32 else 'i64'} %p{number}"
 
 
 def _attributes(kernel: Kernel) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gizml_tile.dtypes import DType
+from gizml_tile.dtypes import F32, I64, DType
 from gizml_tile.lowering.emit.amdgpu.intrinsics import intrinsic
 from gizml_tile.lowering.emit.amdgpu.literals import TYPES, vector_literal, vector_type
 from gizml_tile.lowering.emit.amdgpu.locations import Locations
@@ -132,11 +132,14 @@ class Writer:
         """The value of an intrinsic without operands, called in the head."""
         return self.once((name,), f"call {self.declare(name)} @{name}()")
 
-    def parameter(self, parameter: Parameter) -> str:
-        """The name of what the launch passed."""
+    def parameter(self, parameter: Parameter, dtype: DType = I64) -> str:
+        """What the launch passed: 8 bytes, of which an F32 is the lower half."""
         if parameter not in self.kernel.parameters:
             raise LookupError(f"kernel {self.kernel.name} has no parameter {parameter}")
-        return f"%p{self.kernel.parameters.index(parameter)}"
+        name = f"%p{self.kernel.parameters.index(parameter)}"
+        if dtype is not F32:
+            return name
+        return self.once((parameter,), f"trunc i64 {name} to i32", "bitcast i32 {} to float")
 
     def cached(self, key: Key) -> str | None:
         """What `keep` kept under a key, here or in a block around."""

@@ -1,0 +1,39 @@
+"""Simulated launches that run the emitted text on this computer instead."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from host import launch
+
+from gizml_tile import simulating
+from gizml_tile.lowering.emit.amdgpu import AmdgpuArtifact, emit
+from gizml_tile.runtime.cuda.artifact import Parameter
+from gizml_tile.runtime.cuda.parameters import words
+
+_FEW = 3
+
+
+def run_texts(monkeypatch: Any) -> list[AmdgpuArtifact]:
+    """Let ``simulate`` run texts, of which it returns those that ran."""
+    ran = []
+
+    def run(kernel, infos, written, scalars, grid):
+        artifact = emit(kernel)
+        packed = words(
+            [
+                Parameter(e.parameter.kind, e.parameter.number, e.parameter.axis, e.dtype.text)
+                for e in artifact.arguments
+            ],
+            infos,
+            scalars,
+            grid,
+        )
+        workgroups = grid if kernel.axes == len(grid) else (math.prod(grid),)
+        launch(artifact, packed, (min(math.prod(grid), _FEW),) if kernel.persistent else workgroups)
+        ran.append(artifact)
+        return ()
+
+    monkeypatch.setattr(simulating, "run", run)
+    return ran

@@ -1,0 +1,32 @@
+"""The emitted text, run on this computer, gives the results of the CPU's own code."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import elementwise_cases
+import product_cases
+import pytest
+import row_cases
+from gpu_agreement import arrays, assert_agree, on_the_cpu
+from gpu_cases import Case
+from on_host import run_texts
+
+# One architecture for each length of waves, and for products one of each family of matrix units.
+WAVES, FAMILIES = ("gfx942", "gfx1201"), ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+CASES = [
+    *product([*elementwise_cases.CASES, *row_cases.CASES], WAVES),
+    *product(product_cases.CASES, FAMILIES),
+]
+# Ragged blocks are computed with on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
+
+
+@pytest.mark.parametrize("case, arch", CASES, ids=str)
+def test_agrees_with_the_cpu(case: Case, arch: str, monkeypatch) -> None:
+    ran = run_texts(monkeypatch)
+    tensors = case.tensors()
+    case.launch.simulate(*tensors, kind="hip", arch=arch, **case.constants)
+    assert ran
+    for each in zip(arrays(tensors), on_the_cpu(case), arrays(case.tensors()), strict=True):
+        assert_agree(case, *each)
