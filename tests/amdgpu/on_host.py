@@ -9,8 +9,7 @@ from host import launch
 
 from gizml_tile import simulating
 from gizml_tile.lowering.emit.amdgpu import AmdgpuArtifact, emit
-from gizml_tile.runtime.cuda.artifact import Parameter
-from gizml_tile.runtime.cuda.parameters import words
+from gizml_tile.runtime.parameters import of_arguments, words
 
 _FEW = 3
 
@@ -21,15 +20,7 @@ def run_texts(monkeypatch: Any) -> list[AmdgpuArtifact]:
 
     def run(kernel, infos, written, scalars, grid):
         artifact = emit(kernel)
-        packed = words(
-            [
-                Parameter(e.parameter.kind, e.parameter.number, e.parameter.axis, e.dtype.text)
-                for e in artifact.arguments
-            ],
-            infos,
-            scalars,
-            grid,
-        )
+        packed = words(of_arguments(artifact.arguments), infos, scalars, grid)
         workgroups = grid if kernel.axes == len(grid) else (math.prod(grid),)
         launch(artifact, packed, (min(math.prod(grid), _FEW),) if kernel.persistent else workgroups)
         ran.append(artifact)

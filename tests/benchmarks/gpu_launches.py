@@ -30,10 +30,11 @@ def bare(tensors: list[torch.Tensor]) -> Callable[[], object]:
     import cuda.bindings.driver as driver
     import ptx
 
-    from gizml_tile.runtime.cuda.artifact import Artifact, Parameter
+    from gizml_tile.runtime.cuda.artifact import Artifact
     from gizml_tile.runtime.cuda.kernel import CudaKernel
     from gizml_tile.runtime.cuda.modules import launch_config
-    from gizml_tile.runtime.cuda.parameters import in_memory, words
+    from gizml_tile.runtime.cuda.parameters import in_memory
+    from gizml_tile.runtime.parameters import Parameter, words
     from gizml_tile.runtime.tensors import describe
 
     parameters = [Parameter(kind, number) for kind in ("pointer", "scalar") for number in range(3)]

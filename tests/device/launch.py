@@ -18,12 +18,13 @@ import torch
 
 from gizml_tile.errors import TileError
 from gizml_tile.runtime.cuda import assembler, devices
-from gizml_tile.runtime.cuda.artifact import Artifact, LaunchShape, MapDimension, MapSpec, Parameter
+from gizml_tile.runtime.cuda.artifact import Artifact, LaunchShape, MapDimension, MapSpec
 from gizml_tile.runtime.cuda.fast_call import fast_call
 from gizml_tile.runtime.cuda.kernel import CudaKernel, assembled, restored
 from gizml_tile.runtime.cuda.modules import launch_config
-from gizml_tile.runtime.cuda.parameters import in_memory, words
+from gizml_tile.runtime.cuda.parameters import in_memory
 from gizml_tile.runtime.fast_call import Call
+from gizml_tile.runtime.parameters import Parameter, words
 from gizml_tile.runtime.tensors import describe
 
 ADD = Artifact(

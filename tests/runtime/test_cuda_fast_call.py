@@ -14,11 +14,12 @@ import pytest
 import torch
 
 from gizml_tile.runtime.cuda import fast_call as module
-from gizml_tile.runtime.cuda.artifact import Artifact, LaunchShape, MapDimension, MapSpec, Parameter
+from gizml_tile.runtime.cuda.artifact import Artifact, LaunchShape, MapDimension, MapSpec
 from gizml_tile.runtime.cuda.fast_call import fast_call
 from gizml_tile.runtime.cuda.kernel import CudaKernel
 from gizml_tile.runtime.fast_call import Call
 from gizml_tile.runtime.objects import ABSENT
+from gizml_tile.runtime.parameters import Parameter
 from gizml_tile.runtime.tensors import describe
 
 PARAMETERS = (

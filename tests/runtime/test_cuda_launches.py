@@ -20,13 +20,13 @@ from gizml_tile.runtime.cuda.artifact import (
     LaunchShape,
     MapDimension,
     MapSpec,
-    Parameter,
     describe,
     of_emitted,
     restore,
 )
 from gizml_tile.runtime.cuda.assembler import Report
 from gizml_tile.runtime.cuda.kernel import CudaKernel, assembled, restored
+from gizml_tile.runtime.parameters import Parameter
 from gizml_tile.runtime.tensors import TensorInfo
 
 TEXT = ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() { ret; }\n"

@@ -14,8 +14,9 @@ import torch
 from gizml_tile.dtypes import F32
 from gizml_tile.errors import TileError
 from gizml_tile.runtime.cuda import streams
-from gizml_tile.runtime.cuda.artifact import Artifact, Parameter
+from gizml_tile.runtime.cuda.artifact import Artifact
 from gizml_tile.runtime.cuda.kernel import CudaKernel
+from gizml_tile.runtime.parameters import Parameter
 from gizml_tile.runtime.tensors import TensorInfo
 
 

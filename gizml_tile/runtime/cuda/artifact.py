@@ -5,23 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...dtypes import F32
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One parameter of a kernel, 8 bytes of memory unless it is a tensor map.
-
-    ``kind`` is ``"pointer"`` (of tensor ``index``), ``"size"`` or ``"stride"`` (of tensor ``index`` along
-    ``axis``, 64-bit, strides in elements), ``"scalar"`` (number ``index``, as ``dtype`` ``"i64"`` or
-    ``"f32"``), ``"grid"`` (the size of the launch's grid along ``axis``, 64-bit, 1 beyond its rank) or
-    ``"tensor_map"`` (``index`` of the artifact's maps: 128 bytes at a multiple of 64).
-    """
-
-    kind: str
-    index: int = 0
-    axis: int = 0
-    dtype: str = "i64"
+from ..parameters import Parameter, of_arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +74,6 @@ def of_emitted(emitted: Any, launch: LaunchShape = LaunchShape()) -> Artifact:
 
     The emitter's boxes have the tensor's axes in order, and the driver wants the innermost first.
     """
-    arguments = [
-        Parameter(
-            each.parameter.kind,
-            each.parameter.number,
-            each.parameter.axis,
-            "f32" if each.dtype is F32 else "i64",
-        )
-        for each in emitted.arguments
-    ]
     maps = tuple(
         MapSpec(each.tensor, _dimensions(each), each.swizzle, rounded=each.rounded) for each in emitted.maps
     )
@@ -109,7 +84,7 @@ def of_emitted(emitted: Any, launch: LaunchShape = LaunchShape()) -> Artifact:
         emitted.threads,
         emitted.workgroup_memory,
         emitted.cluster,
-        (*arguments, *(Parameter("tensor_map", number) for number in range(len(maps)))),
+        (*of_arguments(emitted.arguments), *(Parameter("tensor_map", number) for number in range(len(maps)))),
         maps,
         launch,
     )

@@ -41,6 +41,7 @@ from ..fast_call_code import (
 )
 from ..fast_call_code import FUNCTIONS as COMMON_FUNCTIONS
 from ..objects import layout_holds
+from ..parameters import words
 from ..tensors import TensorInfo
 from . import driver
 from . import fast_call_code as layout
@@ -48,7 +49,7 @@ from .artifact import Artifact
 from .devices import ordinal_of
 from .kernel import CudaKernel
 from .modules import Loaded
-from .parameters import encode_maps, words
+from .parameters import encode_maps
 
 _METH_FASTCALL_KEYWORDS = 0x82
 # Words and tensor maps are copied to the stack.

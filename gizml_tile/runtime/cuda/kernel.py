@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from ...errors import TileError, here
 from .. import disk_cache
+from ..parameters import words
 from ..tensors import TensorInfo
 from . import assembler, driver, streams
 from .artifact import Artifact, describe, restore
 from .assembler import Report
 from .devices import current, device, ordinal_of
 from .modules import Loaded, launch_config, load
-from .parameters import encode_maps, in_memory, words
+from .parameters import encode_maps, in_memory
 
 if TYPE_CHECKING:
     from ..fast_call import Call, FastCall

@@ -6,47 +6,10 @@ import ctypes
 import struct
 from collections.abc import Sequence
 
+from ..parameters import WORD_BYTES, Parameter
 from ..tensors import TensorInfo
 from . import maps
-from .artifact import MapSpec, Parameter
-
-WORD_BYTES = 8
-
-
-def words(
-    parameters: Sequence[Parameter],
-    tensors: Sequence[TensorInfo],
-    scalars: Sequence[int | float],
-    grid: Sequence[int],
-) -> bytes:
-    """Every parameter's 8 bytes in order; those of a tensor map, which lies elsewhere, are zero."""
-    return b"".join(_word(each, tensors, scalars, grid) for each in parameters)
-
-
-def _word(
-    parameter: Parameter,
-    tensors: Sequence[TensorInfo],
-    scalars: Sequence[int | float],
-    grid: Sequence[int],
-) -> bytes:
-    index, axis = parameter.index, parameter.axis
-    match parameter.kind:
-        case "pointer":
-            return struct.pack("=Q", tensors[index].pointer)
-        case "size":
-            return struct.pack("=q", tensors[index].shape[axis])
-        case "stride":
-            return struct.pack("=q", tensors[index].strides[axis])
-        case "scalar" if parameter.dtype == "f32":
-            # The conversion rounds what is beyond F32's range to infinity.
-            return struct.pack("=f4x", ctypes.c_float(scalars[index]).value)
-        case "scalar":
-            return struct.pack("=q", scalars[index])
-        case "grid":
-            return struct.pack("=q", grid[axis] if axis < len(grid) else 1)
-        case "tensor_map":
-            return bytes(WORD_BYTES)
-    raise AssertionError(f"a parameter of unknown kind: {parameter}")
+from .artifact import MapSpec
 
 
 def encode_maps(specs: Sequence[MapSpec], tensors: Sequence[TensorInfo]) -> list[bytes]:
