@@ -68,10 +68,11 @@ def _why_no_store(state: Planning, node: Node) -> str | None:
     accesses = [each for each in state.program.body.walk() if isinstance(each.attr, View)]
     if sum(each.attr.tensor == view.tensor for each in accesses) > 1:  # type: ignore[union-attr]
         return f"other accesses of {tensor.name} must come in order"
-    if tile not in state.classes or not any(
-        state.layouts[state.classes[tile]] is dot.c for dot in state.dots.values()
-    ):
+    made = [dot for dot in state.dots.values() if state.layouts.get(state.classes.get(tile)) is dot.c]  # type: ignore[arg-type]
+    if not made:
         return "the tile is not in the layout of a product"
+    if made[0].turned:
+        return "the product is made with rows and columns exchanged"
     if len(view.block) != 2 or tile.shape != view.shape:
         return "the block is no box"
     if not has_boxes(state, view.tensor) or fast_axis(state.signature, node) != 1:

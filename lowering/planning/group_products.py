@@ -73,8 +73,32 @@ def _k_is_slow(state: Planning, node: Node, transposed: bool, k_axis: int) -> bo
 
 
 def are_new(products: Iterable[Node]) -> bool:
-    """Whether products take types that were simulated and assembled here, but have not run on a device."""
-    return any(operand(node.args[0]).node.dtype not in (F16, BF16) for node in products)
+    """Whether products were simulated and assembled here, but have not run on a device.
+
+    So far these are other types than of 16 bits, and those that are turned.
+    """
+    return any(operand(node.args[0]).node.dtype not in (F16, BF16) or is_turned(node) for node in products)
+
+
+def is_turned(product: Node) -> bool:
+    """Whether b' @ a' is made in place of a product with too few rows, so that its columns are the rows."""
+    rows, columns = product.shape
+    return rows % _ROWS != 0 and columns % _ROWS == 0
+
+
+def sides_of(product: Node) -> tuple[int, int]:
+    """The rows and columns of a product as it is made."""
+    rows, columns = product.shape
+    return (columns, rows) if is_turned(product) else (rows, columns)
+
+
+def why_not_turned(product: Node) -> Iterator[str]:
+    """Why a product cannot be made with rows and columns exchanged, if it is one with few rows."""
+    if is_turned(product):
+        if any(operand(arg).node.op != "read" for arg in product.args[:2]):
+            yield f"a product of {product.shape[0]} rows takes what is computed, not blocks of tensors"
+        if parts_of(product) is not None:
+            yield f"a product of {product.shape[0]} rows is summed in parts"
 
 
 def parts_of(node: Node) -> Promotion | None:
@@ -106,7 +130,7 @@ def group_dot(state: Planning, node: Node) -> Dot:
     """How groups of four warps make a product: PTX ISA, "wgmma: register fragments"."""
     assert state.specialised is not None
     groups = state.specialised.groups
-    rows, columns = node.shape
+    rows, columns = sides_of(node)
     left = operand(node.args[0]).node
     dtype, parts = left.dtype, parts_of(node)
     assert dtype is not None
@@ -116,8 +140,12 @@ def group_dot(state: Planning, node: Node) -> Dot:
     if left.op != "read" and not is_once(state, left):
         # Pairs of 8 x 8 pieces of a result lie as the left operand of a product wants them.
         a, told = _group_layout(groups, rows, left.shape[1]), "the left operand in registers"
-    made = Dot(None, dtype, (4 * groups, 1), a, UNIFORM, _group_layout(groups, rows, columns), groups, parts)
+    c, turned = _group_layout(groups, rows, columns), is_turned(node)
+    c = c.transposed() if turned else c
+    made = Dot(None, dtype, (4 * groups, 1), a, UNIFORM, c, groups, parts, turned)
     told = f"asynchronous, 64 x {columns if parts is None else parts.columns} by each four warps, {told}"
+    if turned:
+        told = f"rows and columns exchanged, {told}"
     if parts is not None:
         told += f", sums of {parts.depth} of k in about {GROUP_UNITS[dtype].sum_bits} bits added in F32"
     state.chose(node, "dot", Choice((Candidate(GROUP_MATRIX, True, told),), GROUP_MATRIX))

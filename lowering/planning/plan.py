@@ -125,7 +125,8 @@ class Dot:
     (products of it are exact). ``a``, ``b`` and ``c`` are the layouts of the whole operand and result
     tiles; warps form a grid of ``warps[0]`` along the rows by ``warps[1]`` along the columns. With ``groups``
     so many times four warps make it asynchronously, each 64 rows, from operands in workgroup memory; with
-    a ``promotion`` they sum a part of k at a time.
+    a ``promotion`` they sum a part of k at a time. If ``turned`` they make b' @ a', whose rows are the
+    product's columns.
     """
 
     atom: Atom | None
@@ -136,6 +137,7 @@ class Dot:
     c: TileLayout
     groups: int = 0
     promotion: Promotion | None = None
+    turned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,15 @@ from gizml_tile.lowering.planning.boxes import has_boxes, is_once, starts_at_chu
 from gizml_tile.lowering.planning.bulk_stores import STORE_BUFFERS
 from gizml_tile.lowering.planning.chained import in_streams, is_chained, of_computed, plan_rotation, powers
 from gizml_tile.lowering.planning.classes import is_wide
-from gizml_tile.lowering.planning.group_products import MOST_IN_PARTS, are_new, parts_of, why_not_by_groups
+from gizml_tile.lowering.planning.group_products import (
+    MOST_IN_PARTS,
+    are_new,
+    is_turned,
+    parts_of,
+    sides_of,
+    why_not_by_groups,
+    why_not_turned,
+)
 from gizml_tile.lowering.planning.masks import grows, is_bounded
 from gizml_tile.lowering.planning.operands import (
     depends_on_counter_only,
@@ -189,7 +197,7 @@ def _forms(state: Planning, products: list[Node]) -> dict[str, tuple[int, int]]:
     Measured on an H200: two teams that wait for every turn's products are behind one. Two whose products
     are waited for a turn later have not been timed.
     """
-    rows = products[0].shape[0]
+    rows, _ = sides_of(products[0])
     groups = state.program.warps // _GROUP_WARPS or (1 if rows == _ROWS else 2)
     return {SPECIALISED: (1, groups), ALTERNATING: (2, 1)}
 
@@ -216,9 +224,9 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
     for loop in loops:
         if loop is not None and not all(_is_known_before(state, arg) for arg in loop.args[:3]):
             yield "the loop's bounds depend on what tensors hold"
-    if len({node.shape[0] for node in products}) > 1:
+    if len({(sides_of(node)[0], is_turned(node)) for node in products}) > 1:
         yield "products have different numbers of rows"
-    rows = products[0].shape[0]
+    rows, _ = sides_of(products[0])
     if rows % _ROWS:
         yield f"products have {rows} rows, no multiple of {_ROWS}"
     for node in products:
@@ -232,7 +240,7 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
 def _refusals_of_form(
     state: Planning, products: list[Node], loops: list[Node | None], teams: int, groups: int
 ) -> Iterator[str]:
-    rows, warps = products[0].shape[0], state.program.warps
+    (rows, _), warps = sides_of(products[0]), state.program.warps
     if groups > _MOST_GROUPS or rows % (_ROWS * groups):
         yield f"{rows} rows are not shared by {groups} x 4 warps"
     if warps not in (0, _GROUP_WARPS * teams * groups):
@@ -279,9 +287,10 @@ def _is_known_before(state: Planning, node: Node) -> bool:
 
 
 def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str]:
-    columns, depth = node.shape[1], node.args[0].shape[1]
+    (_, columns), depth = sides_of(node), node.args[0].shape[1]
     if not _COLUMNS[0] <= columns <= _COLUMNS[1]:
         yield f"a product has {columns} columns, not {_COLUMNS[0]} to {_COLUMNS[1]}"
+    yield from why_not_turned(node)
     yield from why_not_by_groups(state, node)
     if any(operand(arg).node.dtype.bytes * depth < SPANS[-1] for arg in node.args[:2]):  # type: ignore[union-attr]
         yield f"a block has {depth} elements of k"
@@ -416,9 +425,11 @@ def _is_in_warps(state: Planning, node: Node) -> bool:
     """Whether a reduction goes along the rows of a product's result, of which warps have whole ones."""
     reduced = node.args[0]
     return (
-        node.attr == 1
-        and reduced in state.classes
-        and any(each.op == "dot" for each in state.classes[reduced].nodes)
+        reduced in state.classes
+        and any(
+            each.op == "dot" and node.attr == (0 if is_turned(each) else 1)
+            for each in state.classes[reduced].nodes
+        )
     )
 
 

@@ -24,11 +24,13 @@ _NO_DISTANCE = 16
 def expand_group_product(x: Expansion, node: Node) -> Value:
     """``c + a @ b`` in the layout of the groups' result; it is there when this returns, or after the loop."""
     build, dot = x.build, x.plan.dots[node]
-    columns, depth = node.shape[1], node.args[0].shape[1]
+    (rows, columns), depth = node.shape, node.args[0].shape[1]
     left, right = side(x, node.args[0], 1), side(x, node.args[1], 0)
+    if dot.turned:
+        rows, columns, left, right = columns, rows, right, left
     total = x.registers(node.args[2], dot.c) if len(node.args) == 3 else None
     group = build.map("ushr", build.warp(), build.constant(GROUP_WARPS.bit_length() - 1, I32))
-    rows = node.shape[0] // dot.groups
+    rows //= dot.groups
     own = build.mul(group, build.constant(left.across(rows), I32))
     if dot.promotion is not None:
         return _in_parts(x, node, dot.promotion, left, right, own, total)
