@@ -12,15 +12,15 @@ WORD_BYTES = 4  # what one bank delivers at a time
 CHUNK_BYTES = 16  # the widest access of one lane, and one row of an 8x8 matrix load
 
 
-def _phases(addresses: Sequence[int | None], width: int) -> list[set[int]]:
+def _phases(addresses: Sequence[int | None], width: int, banks: int) -> list[set[int]]:
     """The words that each phase of one access touches; None stands for a lane that takes no part.
 
-    Lanes go together as long as they ask for no more than all banks hold once: all 32 of them up to
+    Lanes go together as long as they ask for no more than all banks hold once: of 32 banks 32 lanes up to
     4 bytes each, 16 with 8 bytes, 8 with 16 bytes.
     """
     if width not in (1, 2, 4, 8, 16):
         raise ValueError(f"a lane accesses 1, 2, 4, 8 or 16 bytes, found {width}")
-    together = max(len(addresses) // max(width // WORD_BYTES, 1), 1)
+    together = max(min(len(addresses), banks) // max(width // WORD_BYTES, 1), 1)
     phases = []
     for first in range(0, len(addresses), together):
         words: set[int] = set()
@@ -40,7 +40,7 @@ def wavefronts(addresses: Sequence[int | None], width: int, banks: int = 32) -> 
     lane accesses. In each phase the busiest bank decides; lanes that ask for one word share it.
     """
     total = 0
-    for words in _phases(addresses, width):
+    for words in _phases(addresses, width, banks):
         counts = [0] * banks
         for word in words:
             counts[word % banks] += 1
@@ -50,7 +50,7 @@ def wavefronts(addresses: Sequence[int | None], width: int, banks: int = 32) -> 
 
 def ideal_wavefronts(addresses: Sequence[int | None], width: int, banks: int = 32) -> int:
     """How few turns the same words would need, were they spread evenly over the banks."""
-    return sum(-(-len(words) // banks) for words in _phases(addresses, width))
+    return sum(-(-len(words) // banks) for words in _phases(addresses, width, banks))
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,7 @@ class Exchange:
     copies: tuple[int, ...]
     within_warp: bool
     parts: int
+    banks: int
 
     kind = "workgroup"
 
@@ -87,11 +88,12 @@ class Exchange:
     @property
     def wavefronts(self) -> int:
         """The turns of the banks for all accesses of one warp."""
-        return sum(side.wavefronts() * len(side.groups) for side in (self.store, self.load))
+        return sum(side.wavefronts(self.banks) * len(side.groups) for side in (self.store, self.load))
 
     @property
     def is_conflict_free(self) -> bool:
-        return all(side.wavefronts() == side.ideal_wavefronts() for side in (self.store, self.load))
+        sides, banks = (self.store, self.load), self.banks
+        return all(side.wavefronts(banks) == side.ideal_wavefronts(banks) for side in sides)
 
     def __str__(self) -> str:
         return f"workgroup: store {self.store}, load {self.load}, {self.bytes} bytes"
@@ -102,7 +104,12 @@ def exchange(source: Linear, target: Linear, element_bytes: int, banks: int = 32
     sides = (_Side.of(source, once=True), _Side.of(target, once=False))
     options = [
         _build(
-            source, target, vector, *_memory(order, vector, source.shape, element_bytes, banks), element_bytes
+            source,
+            target,
+            vector,
+            *_memory(order, vector, source.shape, element_bytes, banks),
+            element_bytes,
+            banks,
         )
         for order, vector in _vectors(sides, element_bytes)
     ]
@@ -153,15 +160,15 @@ def _vectors(sides: _Sides, element_bytes: int) -> Iterator[tuple[_Sides, tuple[
             yield (side, other), (*common, *extension[:count])
 
 
-def _phase(side: _Side, vector: Sequence[int], element_bytes: int) -> list[int]:
+def _phase(side: _Side, vector: Sequence[int], element_bytes: int, banks: int) -> list[int]:
     """What the lanes that access the banks together reach, with the vector."""
     registers, width = Span(side.register), element_bytes
     for basis in vector:
         if basis not in registers:
             break
         width *= 2
-    apart = bit_length(max(width // WORD_BYTES, 1))
-    return [*vector, *side.lane[: len(side.lane) - apart]]
+    together = max(banks // max(width // WORD_BYTES, 1), 1)
+    return [*vector, *side.lane[: bit_length(together)]]
 
 
 def _memory(
@@ -193,7 +200,7 @@ def _memory(
         assert chosen is not None, "vector, turns and rest span all places"
         return combine((*apart, *rest), chosen >> len(apart) << len(apart))
 
-    first, second = (_phase(side, vector, element_bytes) for side in sides)
+    first, second = (_phase(side, vector, element_bytes, banks) for side in sides)
     shared = intersection(first, second)
     only_first, only_second = independent(shared, first), independent(shared, second)
     neither = independent((*first, *second, *turns), rest)
@@ -214,10 +221,12 @@ def _build(
     memory: Linear,
     parts: int,
     element_bytes: int,
+    banks: int,
 ) -> Exchange:
     store = _access(source, memory, element_bytes, vector, once=True)
     load = _access(target.without_replicas(), memory, element_bytes, vector, once=False)
-    return Exchange(source, target, memory, store, load, copies(target), _within_warp(source, target), parts)
+    within = _within_warp(source, target)
+    return Exchange(source, target, memory, store, load, copies(target), within, parts, banks)
 
 
 def _within_warp(source: Linear, target: Linear) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gizml_tile.dtypes import F32, I32, DType
-from gizml_tile.layout.bits import bit_length
+from gizml_tile.layout import Linear
+from gizml_tile.layout.bits import bit_length, combine
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.fragments import Fragments
 from gizml_tile.lowering.expand.sources import Registers, Shared, Source
@@ -51,8 +52,8 @@ def _spread(build: Builder, value: Value, count: int) -> Value:
 def _by_atoms(x: Expansion, dot: Dot, atom: Atom, a: Source, b: Source, c: Value) -> Value:
     depth = dot.a.linear.shape[1]
     steps = depth // atom.k
-    read_a = _steps(x, a, dot.a, 1, steps, atom.a.bits("register"))
-    read_b = _steps(x, b, dot.b, 0, steps, atom.b.bits("register"))
+    read_a = _atom_steps(x, a, dot.a, 1, steps, atom.a)
+    read_b = _atom_steps(x, b, dot.b, 0, steps, atom.b)
     m = (dot.a.registers // steps) >> atom.a.bits("register")
     n = (dot.b.registers // steps) >> atom.b.bits("register")
     matrix = Matrix(atom, m, n, 1)
@@ -65,6 +66,26 @@ def _by_atoms(x: Expansion, dot: Dot, atom: Atom, a: Source, b: Source, c: Value
         left, right = _fragment(x, atom, left, atom.a_dtype), _fragment(x, atom, right, atom.b_dtype)
         c = x.build.mma(matrix, left, right, c)
     return c
+
+
+def _atom_steps(
+    x: Expansion, source: Source, layout: TileLayout, axis: int, steps: int, fragment: Linear
+) -> Step:
+    """How an atom's fragments are read: those of several steps at once whose elements lie in between."""
+    own, depth = fragment.bits("register"), fragment.shape[axis]
+    bases = layout.linear.bases("register")[own : own + bit_length(steps)]
+    together = 1 << sum(basis[axis] < depth for basis in bases)
+    read = _steps(x, source, layout, axis, steps // together, own + bit_length(together))
+    held: dict[int, Value] = {}
+
+    def step(number: int) -> Value:
+        group, inside = divmod(number, together)
+        if group not in held:
+            held.clear()
+            held[group] = read(group)
+        return _step_of(x.build, held[group], inside, together, 1 << own)
+
+    return step
 
 
 def _fragment(x: Expansion, atom: Atom, value: Value, dtype: DType) -> Value:
@@ -202,11 +223,8 @@ def _steps(x: Expansion, source: Source, layout: TileLayout, axis: int, steps: i
     if isinstance(source, Registers):
         return lambda step: _step_of(x.build, source.value, step, steps, 1 << own)
     linear = layout.linear.with_bases("register", (*register[:own], *register[own + bits :]))
-    starts = []
-    for step in range(steps):
-        k = step * (layout.linear.shape[axis] // steps)
-        starts.append(source.tile.offset(0, k) if axis == 1 else source.tile.offset(k, 0))
-    return Fragments(x, source, linear, starts).read
+    bases = [source.tile.offset(*basis) for basis in register[own : own + bits]]
+    return Fragments(x, source, linear, [combine(bases, step) for step in range(steps)]).read
 
 
 def _step_of(build: Builder, value: Value, step: int, steps: int, own: int) -> Value:

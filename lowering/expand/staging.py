@@ -28,6 +28,8 @@ def stage_here(x: Expansion, node: Node) -> None:
             copy_block(x, node, stage, buffer, base)
             x.build.copy_commit()
             x.build.copy_wait(0)
+        elif stage.fitted:
+            store_shared(x, buffer, stage.tile, base, load_block(x, node, stage), stage.layout)
         else:
             move_block(x, node, stage, buffer, base)
         x.memory.before_read(buffer)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, DType
 from gizml_tile.errors import Place
-from gizml_tile.layout import Linear
+from gizml_tile.layout import Linear, vector_width
 from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.atoms import ATOMS, family
 from gizml_tile.lowering.kernel_ir.instructions import Atom
@@ -17,6 +17,7 @@ from gizml_tile.target import Target
 MULTIPLY_ADD = "multiply-add"
 _MOST_ACCUMULATORS = 128
 _F32_BITS = 24
+_VECTOR_BYTES = 16
 _WIDE = 4  # neighbours that a thread reads of an operand at once for multiply-adds
 
 # What an operand type of an atom holds exactly; of F32 cut to TF32, with 10 bits after the point, all but
@@ -55,7 +56,7 @@ def plan_dot(
     grids = sorted(_grids(shape, warps, atom), key=lambda grid: _traffic(shape, grid))
     if prefer_rows:
         grids.sort(key=lambda grid: -grid[0])
-    dots = [_dot(target, atom, a_dtype, shape, grid, warps) for grid in grids]
+    dots = [dot for grid in grids for dot in _dots(target, atom, a_dtype, shape, grid, warps)]
     stay = [dot for dot in dots if a_registers is not None and dot.a.linear == a_registers.linear]
     return (stay or dots)[0], choice
 
@@ -189,12 +190,25 @@ def _warp_bases(shape: Shape, grid: tuple[int, int], warps: int) -> list[Basis]:
 # Layouts
 
 
-def _dot(
+def _dots(
     target: Target, atom: Atom | None, a_dtype: DType, shape: Shape, grid: tuple[int, int], warps: int
-) -> Dot:
+) -> Iterator[Dot]:
+    """The ways to lay a product over a grid of warps, best first."""
     bases = _warp_bases(shape, grid, warps)
     if atom is None:
-        return _multiply_add(target, F32 if a_dtype.is_float else I32, shape, grid, bases)
+        yield _multiply_add(target, F32 if a_dtype.is_float else I32, shape, grid, bases)
+        return
+    if not target.can("matrix_load"):
+        yield _of_atoms(atom, shape, grid, bases, _VECTOR_BYTES // atom.a_dtype.bytes)
+    yield _of_atoms(atom, shape, grid, bases, 1)
+
+
+def _of_atoms(atom: Atom, shape: Shape, grid: tuple[int, int], bases: list[Basis], run: int) -> Dot:
+    """Atoms side by side, so that a lane has ``run`` neighbours along k in a, and along the rows of c.
+
+    Where an atom gives it fewer, the next atoms' elements are what comes in between: which element of a tile
+    an atom counts as its k or its column is all the same.
+    """
     m, n, k = shape
     rows, columns = _steps(atom.m, m // grid[0]), _steps(atom.n, n // grid[1])
     depth = _steps(atom.k, k)
@@ -204,14 +218,44 @@ def _dot(
         atom.b, (k, n), [*((step, 0) for step in depth), *across], [(0, column) for _, column in bases]
     )
     c = _cover(atom.c, (m, n), [*across, *down], bases)
+    along_k = _order(atom.k, vector_width(atom.a, 1)[0], run, len(depth))
+    along_n = _order(atom.n, vector_width(atom.c, 1)[0], run, len(columns))
     where = f"{atom.name} over {grid[0]} x {grid[1]} warps"
     return Dot(
         atom,
         atom.a_dtype,
         grid,
-        TileLayout(f"left operand of {where}", a),
-        TileLayout(f"right operand of {where}", b),
-        TileLayout(f"result of {where}", c),
+        TileLayout(f"left operand of {where}", _reordered(a, 1, along_k)),
+        TileLayout(f"right operand of {where}", _reordered(_reordered(b, 0, along_k), 1, along_n)),
+        TileLayout(f"result of {where}", _reordered(c, 1, along_n)),
+    )
+
+
+def _order(size: int, own: int, wanted: int, steps: int) -> list[int]:
+    """Where the bits of a coordinate go, so that steps of atoms come right after a lane's ``own`` elements.
+
+    An atom has ``size`` elements along the axis, and there are 2 ** ``steps`` atoms.
+    """
+    first, last = bit_length(own), bit_length(size)
+    moved = min(max(bit_length(wanted) - first, 0), steps)
+    return [
+        *range(first),
+        *range(first + moved, last + moved),
+        *range(first, first + moved),
+        *range(last + moved, last + steps),
+    ]
+
+
+def _reordered(layout: Linear, axis: int, order: list[int]) -> Linear:
+    """A layout with the bits of one coordinate exchanged; those beyond the order's stay."""
+
+    def moved(basis: Basis) -> Basis:
+        number = basis[axis] >> len(order) << len(order)
+        number |= sum((basis[axis] >> bit & 1) << place for bit, place in enumerate(order))
+        return (number, basis[1]) if axis == 0 else (basis[0], number)
+
+    return Linear(
+        layout.shape, tuple((name, tuple(moved(basis) for basis in bases)) for name, bases in layout.inputs)
     )
 
 

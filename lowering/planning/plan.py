@@ -147,7 +147,8 @@ class Stage:
     In a ``loop`` it is copied ``slots - 1`` turns ahead; without one where it stands. Each thread copies
     pieces of ``vector`` neighbours along ``axis`` as ``layout`` says; ``asynchronous`` copies go around the
     registers. ``masked`` and ``leading`` are as for an `Access`. With a ``span`` the copy engine brings it in
-    panels of so many bytes of each row.
+    panels of so many bytes of each row. A ``fitted`` block lies in workgroup memory as its fragments want it,
+    whatever it is like in the tensor.
     """
 
     tile: SharedTile
@@ -160,6 +161,7 @@ class Stage:
     masked: tuple[bool, bool]
     leading: bool
     span: int = 0
+    fitted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gizml_tile.errors import TileError
 from gizml_tile.layout import blocked
 from gizml_tile.lowering.planning.classes import is_wide
+from gizml_tile.lowering.planning.fitted import Turning, fitted_tile, fragment_of, is_turned, turning
 from gizml_tile.lowering.planning.operands import depends_on_counter_only, used_by_products_only
 from gizml_tile.lowering.planning.plan import Candidate, Choice, Stage, TileLayout
 from gizml_tile.lowering.planning.residency import workgroup_share
@@ -109,14 +110,21 @@ def _slots(state: Planning, nodes: list[Node], fixed: int) -> int:
 
 
 def _stage(state: Planning, node: Node, loop: Node | None, slots: int, copy: _Copy) -> None:
-    dtype, facts = node.dtype, state.facts[node]
+    dtype, facts, lanes = node.dtype, state.facts[node], state.target.facts.lanes
     assert dtype is not None
     fast = fast_axis(state.signature, node)
     axis = 1 if fast is None else fast
     vector = copy.vector
-    tile = shared_tile(dtype, (node.shape[0], node.shape[1]), axis)
     order = (1, 0) if axis == 1 else (0, 1)
-    linear = blocked(tile.shape, order, vector, state.target.facts.lanes, state.warps)
+    shape = (node.shape[0], node.shape[1])
+    name, linear = f"blocked {vector} wide", blocked(shape, order, vector, lanes, state.warps)
+    tile = shared_tile(dtype, shape, axis)
+    fragment = None if copy.asynchronous else fragment_of(state, node)
+    if fragment is not None:
+        turns = _turning(state, node, fast, vector)
+        if turns is not None:
+            name, linear = f"{vector} x {turns.across} turned", turns.layout
+        tile = fitted_tile(dtype, linear, fragment, state.target.facts.banks)
     outside = tuple(not each for each in facts.inside)
     masked = (False, outside[0]) if len(outside) == 1 else (outside[0], outside[1])
     state.chose(node, COPY, copy.choice)
@@ -124,13 +132,24 @@ def _stage(state: Planning, node: Node, loop: Node | None, slots: int, copy: _Co
         tile,
         loop,
         slots,
-        TileLayout(f"blocked {vector} wide", linear),
+        TileLayout(name, linear),
         axis,
         vector,
         copy.asynchronous,
         masked,
         not facts.leading,
+        fitted=fragment is not None,
     )
+
+
+def _turning(state: Planning, node: Node, fast: int | None, widest: int) -> Turning | None:
+    """How threads turn a block on its way through their registers; None where it stays as it is."""
+    fragment = fragment_of(state, node)
+    if fragment is None or fast is None or not is_turned(fragment, fast):
+        return None
+    assert node.dtype is not None
+    shape = (node.shape[0], node.shape[1])
+    return turning(shape, node.dtype.bytes, fast, widest, state.target.facts.lanes, state.warps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +176,14 @@ def _copies(state: Planning, node: Node, refusal: str | None) -> Iterator[tuple[
     assert isinstance(view, View) and dtype is not None
     fast, facts = fast_axis(state.signature, node), state.facts[node]
     elements = _VECTOR_BYTES // dtype.bytes
+    turns: Turning | None = None
     while elements:
         size = elements * dtype.bytes
         why = _why_not(state, node, fast, facts, elements)
+        if why is None and not state.target.can("copy"):
+            turns = turns or _turning(state, node, fast, elements)
+            if turns is not None and elements > turns.vector:
+                why = f"the block is turned in pieces of {turns.vector} x {turns.across} elements"
         around = why or refusal or _why_not_asynchronous(state, view, size)
         yield elements, True, Candidate(f"asynchronous copy of {size} bytes", around is None, around or "")
         name = f"copy of {size} bytes through registers"

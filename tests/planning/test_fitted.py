@@ -1,0 +1,58 @@
+"""Blocks in workgroup memory whose fragments are read by vectors: wide accesses, and no bank conflicts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+import gizml_tile as tile
+from gizml_tile.layout import vector_width
+from gizml_tile.lowering.planning.fitted import turning
+
+
+@tile.kernel(grid=lambda c, SIDE, **_: (tile.cdiv(c.shape[0], SIDE), tile.cdiv(c.shape[1], SIDE)))
+def matmul(p, a, b, c, *, SIDE=128, DEPTH=32):
+    A, B = p.read(a, [SIDE, DEPTH]), p.read(b, [DEPTH, SIDE])
+    acc = p.zeros([SIDE, SIDE])
+    for k in range(A.blocks(1)):
+        acc += A[p.id(0), k] @ B[k, p.id(1)]
+    p.write(c, [SIDE, SIDE])[p.id(0), p.id(1)] = acc
+
+
+TARGETS = [("hip", "gfx90a"), ("hip", "gfx950"), ("hip", "gfx1100"), ("hip", "gfx1201"), ("metal", "apple9")]
+
+
+@pytest.mark.parametrize("kind, arch", TARGETS)
+@pytest.mark.parametrize("orders", ["CC", "CF", "FC", "FF"])
+@pytest.mark.parametrize("dtype", [np.float16, bfloat16])
+def test_products_have_no_bank_conflicts(kind, arch, orders, dtype):
+    rng = np.random.default_rng(0)
+    a, b = (
+        np.asarray(rng.integers(-4, 5, shape).astype(dtype), order=order)
+        for shape, order in zip(((128, 64), (64, 128)), orders, strict=True)
+    )
+    c = np.zeros((128, 128), np.float32)
+    ran = matmul.simulate(a, b, c, kind=kind, arch=arch)
+    assert not ran.findings, ran.findings
+    assert (c == a.astype(np.float32) @ b.astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("kind, arch", TARGETS)
+def test_a_block_is_turned_where_its_fragments_run_along_the_other_axis(kind, arch):
+    a, c = np.zeros((128, 64), np.float16), np.zeros((128, 128), np.float32)
+    turned = kind == "hip"  # Apple's fragments of b run along its rows
+    for order in "CF":
+        told = matmul.explain(a, np.zeros((64, 128), np.float16, order), c, kind=kind, arch=arch)
+        assert ("turned" in told) == (turned == (order == "C"))
+
+
+@pytest.mark.parametrize("shape", [(32, 128), (128, 32), (16, 16), (64, 8), (1, 64)])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("lanes, warps", [(32, 4), (64, 2), (64, 8)])
+def test_threads_that_turn_a_block_have_all_of_it(shape, axis, lanes, warps):
+    found = turning(shape, 2, axis, 8, lanes, warps)
+    assert found.layout.is_surjective
+    assert (found.layout.size("lane"), found.layout.size("warp")) == (lanes, warps)
+    assert vector_width(found.layout, axis)[0] >= min(found.vector, shape[axis])
+    assert found.vector * found.across <= max(shape[0] * shape[1] // (lanes * warps), 1)
