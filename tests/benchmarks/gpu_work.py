@@ -243,6 +243,40 @@ def matmul_bf16_rows(quick: bool) -> Iterator[Case]:
     yield from map(matmul_bf16, (1024, 4096) if quick else (1024, 2048, 4096, 8192))
 
 
+FEW_ROWS_SIZES = blocks(
+    (16, 64, 64, 0, 0), (16, 64, 128, 0, 0), (16, 128, 64, 0, 0), (16, 128, 128, 0, 0), (16, 256, 64, 0, 0)
+)
+FEW_TILES_SIZES = blocks((64, 128, 64, 0, 0), (128, 64, 64, 0, 0), (128, 128, 64, 0, 0), (128, 256, 64, 0, 0))
+
+
+def product_of(m: int, n: int, k: int, sizes: list[dict], graph: bool) -> Case:
+    """A product of BF16 matrices beside cuBLAS alone."""
+    a, b = random(m, k), random(k, n)
+    c = torch.empty(m, n, dtype=a.dtype, device=DEVICE)
+
+    def truth() -> torch.Tensor:
+        return a.double() @ b.double()
+
+    mine = chosen(ours.matmul, a, b, c, sizes=sizes, truth=truth, allowed=BF16_ERROR)
+    made = others(cuBLAS=lambda: lambda: torch.mm(a, b, out=c))
+    name = f"matmul bf16 {m} x {n} x {k}{', in a graph' if graph else ''}"
+    return Case(name, 2.0 * m * n * k, "TFLOP/s", {"": mine}, made, graph)
+
+
+def few_rows(quick: bool) -> Iterator[Case]:
+    """Fewer tiles of the result than multiprocessors."""
+    yield product_of(16, 8192, 8192, FEW_ROWS_SIZES, True)
+    yield product_of(128, 8192, 8192, FEW_TILES_SIZES, True)
+    if not quick:
+        yield product_of(512, 512, 8192, FEW_TILES_SIZES, True)
+
+
+def odd_rows(quick: bool) -> Iterator[Case]:
+    """Steps that the copy engine does not take, and tiles that do not divide the sizes."""
+    yield product_of(4095, 4097, 4099, BF16_SIZES, False)
+    yield product_of(1000, 1000, 1000, FEW_TILES_SIZES, True)
+
+
 FP8_SIZES = blocks((128, 128, 64, 0, 0), (128, 128, 128, 0, 0), (128, 256, 128, 0, 0), (256, 128, 128, 0, 0))
 # Beside the rounding of the result: sums of parts in fewer bits, relative to the row, as random signs leave.
 PARTS_ERROR = 2.0**-10
@@ -335,6 +369,8 @@ ROWS: dict[str, Callable[[bool], Iterator[Case]]] = {
     "transpose": transpose_rows,
     "f32": matmul_f32_rows,
     "bf16": matmul_bf16_rows,
+    "few": few_rows,
+    "odd": odd_rows,
     "fp8": matmul_fp8_rows,
     "attention": attention_rows,
 }
