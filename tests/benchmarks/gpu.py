@@ -2,8 +2,8 @@
 
     python tests/benchmarks/gpu.py [row ...] [--quick] [--seconds 120] [--record]
 
-Rows: copy add gelu softmax layernorm rmsnorm transpose f32 bf16 few odd fp8 attention launch first. Every result
-is checked against float64 and for equal bits before it is timed. Ratios above 1: ours is faster.
+Rows: copy add gelu softmax layernorm rmsnorm transpose f32 bf16 few odd fp8 attention launch first. Every
+result is checked against float64 and for equal bits before it is timed. Ratios above 1: ours is faster.
 ``--record`` adds the table to RESULTS.md.
 A row that takes longer than its time is ended with the process, in case its kernel hangs.
 """
@@ -26,7 +26,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "device"))
 import checkout  # noqa: F401
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-ROW_NAMES = "copy add gelu softmax layernorm rmsnorm transpose f32 bf16 few odd fp8 attention launch first".split()
+ROW_NAMES = (
+    "copy add gelu softmax layernorm rmsnorm transpose f32 bf16 few odd fp8 attention launch first".split()
+)
 ROW_SECONDS = 120
 HEADER = ["| work | ours | peers | ratio | error |", "|---|---|---|---|---|"]
 
