@@ -35,6 +35,7 @@ class Facts:
     cluster              workgroups that run together and reach each other's workgroup memory
     nan_minimum          the smaller and the larger of two floats, NaN if one is
     exp2_f32 tanh_f32    approximate functions
+    near_reciprocal      approximate reciprocals that one of Newton's steps makes rounded ones
     f16_16x8x8 ...       atoms, by the names that the table of atoms gives them
     ===================  ==============================================================================
     """
@@ -57,7 +58,8 @@ class Facts:
     abilities: frozenset[str]
 
 
-_TURING = frozenset("matrix_load f16_16x8x8 i8_8x8x16 tanh_f32 exp2_f32".split())
+# near_reciprocal: as ptxas makes 1 / a of a's that are neither large nor small, on each of them.
+_TURING = frozenset("matrix_load f16_16x8x8 i8_8x8x16 tanh_f32 exp2_f32 near_reciprocal".split())
 _AMPERE = _TURING | frozenset(
     "copy bf16_convert nan_minimum f16_16x8x16 bf16_16x8x8 bf16_16x8x16 tf32_16x8x8 i8_16x8x32".split()
 )

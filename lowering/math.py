@@ -32,6 +32,11 @@ class Arithmetic(Protocol[V]):
     def sub(self, a: V, b: V) -> V: ...
     def mul(self, a: V, b: V) -> V: ...
     def div(self, a: V, b: V) -> V: ...
+
+    def reciprocal(self, a: V) -> V:
+        """``1 / a``, rounded as the division, for numbers from 2^-100 to 2^100."""
+        ...
+
     def sqrt(self, a: V) -> V: ...
     def negate(self, a: V) -> V: ...
     def absolute(self, a: V) -> V: ...
@@ -132,11 +137,14 @@ _TAIL = (0.3989538252353668, -0.000799202942289412, -0.37531667947769165, -1.986
          81.37008666992188)  # fmt: skip
 _CENTRE = (0.3989422917366028, -0.066490538418293, 0.009974162094295025, -0.0011880149831995368,
            0.00011501074914122, -8.16549527371535e-06)  # fmt: skip
-# 2 * sqrt(2 / pi) and that times 0.044715, each as a float and what it lacks.
-_GELU_LINEAR = 1.5957691669464111
-_GELU_LINEAR_REST = -4.534068054340423e-08
-_GELU_CUBIC = 0.07135481387376785
-_GELU_CUBIC_REST = 2.3988324659995897e-09
+# gelu's exponent is -(1 + rho) * (linear * x + cubic * x^3): (1 + rho) * linear is 2 * sqrt(2 / pi) * log2(e)
+# and (1 + rho) * cubic that times 0.044715, to 2^-32; linear has 22 bits; the rest is rho / (1 + rho).
+_GELU_LINEAR = 2.302125930786133
+_GELU_CUBIC = 0.10293956100940704
+_GELU_REST = 3.573410867829807e-05
+# (2^((1 + rho) r) - 1) / r on [-0.506, 0.506], to a hundredth of 2^-24.
+_GELU_EXP2 = (0.6931719779968262, 0.24024367332458496, 0.05550922453403473, 0.00961960107088089,
+              0.0013402706244960427, 0.00015402509598061442)  # fmt: skip
 
 
 def exp(e: Arithmetic[V], x: V) -> V:
@@ -157,44 +165,48 @@ def exp2(e: Arithmetic[V], x: V) -> V:
     return e.scale(_power(e, e.sub(x, whole), _EXP2), whole, whole_bits)
 
 
-# Where an exponent rounds to an integer from -96 to 31, its power of two and all that leads there are normal
-# numbers. In steps of 2^-22 upon 2 + 96 * 2^-22 the rounding sum's bits are then INSIDE_BITS but for the last
-# 7. What is added is never just the opposite, so of other numbers some bit is set that INSIDE_BITS has not:
-# bits of many sums joined by ``or`` tell whether all are inside.
-_LEAST = -96
+# Where an exponent rounds to one of 128 integers, from -96 for exp, its power of two and all that leads
+# there are normal numbers. In steps of 2^-22 upon 2 + 96 * 2^-22 the rounding sum's bits are then INSIDE_BITS
+# but for the last 7. What is added is never just the opposite, so of other numbers some bit is set that
+# INSIDE_BITS has not: bits of many sums joined by ``or`` tell whether all are inside.
+_LEAST, _GELU_LEAST = -96, -64
 _GRID = 2.0**-22
-_INSIDE_ROUNDING = 2.0 - _LEAST * _GRID
 INSIDE_BITS, INSIDE_MASK = 0x40000000, -128
 INSIDE_LOW, INSIDE_HIGH = 2.0**-97, 2.0**32
 
 
+def _inside_rounding(least: int) -> float:
+    return 2.0 - least * _GRID
+
+
 def exp_exponent(e: Arithmetic[V], x: V) -> V:
     """The rounding sum that ``exp_inside`` starts with."""
-    return e.fma(x, e.constant(_LOG2_E * _GRID), e.constant(_INSIDE_ROUNDING))
+    return e.fma(x, e.constant(_LOG2_E * _GRID), e.constant(_inside_rounding(_LEAST)))
 
 
 def exp_inside(e: Arithmetic[V], x: V, exponent: V) -> V:
     """:func:`exp` of x bit for bit, from INSIDE_LOW to INSIDE_HIGH: its exponent is a sum of two."""
-    whole = e.sub(exponent, e.constant(_INSIDE_ROUNDING))
-    return _with_exponent(e, _exponent_rest(e, x, whole, _GRID), exponent)
+    whole = e.sub(exponent, e.constant(_inside_rounding(_LEAST)))
+    return _with_exponent(e, _exponent_rest(e, x, whole, _GRID), exponent, _EXP2, _LEAST)
 
 
 def exp2_exponent(e: Arithmetic[V], x: V) -> V:
     """The rounding sum that ``exp2_inside`` starts with."""
-    return e.fma(x, e.constant(_ABOVE_ONE * _GRID), e.constant(_INSIDE_ROUNDING))
+    return e.fma(x, e.constant(_ABOVE_ONE * _GRID), e.constant(_inside_rounding(_LEAST)))
 
 
 def exp2_inside(e: Arithmetic[V], x: V, exponent: V) -> V:
     """:func:`exp2` of x, bit for bit, likewise."""
-    whole = e.sub(exponent, e.constant(_INSIDE_ROUNDING))
-    return _with_exponent(e, e.fma(x, e.constant(_GRID), e.negate(whole)), exponent)
+    whole = e.sub(exponent, e.constant(_inside_rounding(_LEAST)))
+    return _with_exponent(e, e.fma(x, e.constant(_GRID), e.negate(whole)), exponent, _EXP2, _LEAST)
 
 
-def _with_exponent(e: Arithmetic[V], rest: V, exponent: V) -> V:
-    """2^(rest / _GRID) times the power of two whose exponent, less _LEAST, is in the sum's last 9 bits."""
-    factors = [2.0**_LEAST / _GRID ** (number + 1) for number in range(len(_EXP2))]
-    scaled = [factor * coefficient for factor, coefficient in zip(factors, _EXP2, strict=True)]
-    power = _polynomial(e, rest, [2.0**_LEAST, *scaled])
+def _with_exponent(e: Arithmetic[V], rest: V, exponent: V, coefficients: Sequence[float], least: int) -> V:
+    """2^(rest / _GRID) times the power of two whose exponent, less ``least``, is in the sum's last 9 bits."""
+    scaled = [
+        coefficient * 2.0**least / _GRID**number for number, coefficient in enumerate([1.0, *coefficients])
+    ]
+    power = _polynomial(e, rest, scaled)
     return e.from_bits(e.bits_add(e.as_bits(power), e.shift_left(e.as_bits(exponent), 23)))
 
 
@@ -257,34 +269,55 @@ def sigmoid(e: Arithmetic[V], x: V) -> V:
 
 
 def gelu(e: Arithmetic[V], x: V) -> V:
-    """x / (1 + e^-2u), u = sqrt(2/pi) * (x + 0.044715 x^3); at most 3.3 ulp off, -0 for -infinity.
+    """x / (1 + e^-2u), u = sqrt(2/pi) * (x + 0.044715 x^3); at most 2.5 ulp off, -0 for -infinity.
 
-    2u is carried as a sum of two floats, because an error of it is an error of the exponential that
-    the result of a negative x follows; the power of two is applied last, so that it rounds once.
+    The exponent is x times the sum of two floats, because an error of it is an error of the exponential
+    that the result of a negative x follows; the power of two is applied last, so that it rounds once.
     """
-    size = e.absolute(x)
-    square = e.mul(size, size)
-    square_rest = e.fma(size, size, e.negate(square))
-    cubic = e.mul(e.constant(_GELU_CUBIC), square)
-    cubic_rest = e.fma(e.constant(_GELU_CUBIC), square, e.negate(cubic))
-    # factor = linear + cubic exactly as a float and its error (Knuth's sum of two).
-    linear = e.constant(_GELU_LINEAR)
-    factor = e.add(cubic, linear)
-    taken = e.sub(factor, cubic)
-    error = e.add(e.sub(cubic, e.sub(factor, taken)), e.sub(linear, taken))
-    small = e.fma(e.constant(_GELU_CUBIC_REST), square, e.constant(_GELU_LINEAR_REST))
-    small = e.fma(e.constant(_GELU_CUBIC), square_rest, small)
-    factor_rest = e.add(e.add(error, cubic_rest), small)
-    twice_u = e.mul(size, factor)
-    twice_u_rest = e.fma(size, factor, e.negate(twice_u))
-    twice_u_rest = e.fma(size, factor_rest, twice_u_rest)
-    split = _split(e, e.negate(twice_u))
-    power = _exp_of_rest(e, e.sub(split.rest, twice_u_rest), _EXP_FINE)
-    scaled = e.scale(power, split.whole, split.whole_bits)
-    positive = e.div(size, e.add(scaled, e.constant(1.0)))
-    negative = e.scale(e.mul(power, positive), split.whole, split.whole_bits)
-    below = e.less(x, e.constant(0.0))
-    return _gated(e, x, e.less(size, e.constant(12.0)), below, e.select(below, negative, positive))
+    bounded = e.clamp(x, -11.0, 11.0)  # beyond, it is x or 0
+    factor = _gelu_factor(e, bounded, 1.0)
+    shifted = e.fma(bounded, factor[0], e.constant(_ROUNDING))
+    whole, bits = _rounded(e, shifted)
+    power = _power(e, _gelu_rest(e, bounded, factor, whole), _GELU_EXP2)
+    # 1 + 2^whole * power, and the result, over a power of two that keeps the larger one near 1.
+    above = e.greater(whole, e.constant(0.0))
+    zero, none = e.constant(0.0), e.bits_constant(0)
+    down = e.select(above, e.negate(whole), zero), e.bits_select(above, e.bits_sub(none, bits), none)
+    up = e.select(above, zero, whole), e.bits_select(above, none, bits)
+    sum = e.add(e.scale(e.constant(1.0), *down), e.scale(power, *up))
+    kept = e.select(e.less(x, e.constant(-11.0)), e.constant(-11.0), x)
+    return e.scale(e.mul(kept, e.reciprocal(sum)), *down)
+
+
+def gelu_exponent(e: Arithmetic[V], x: V) -> V:
+    """The rounding sum that ``gelu_inside`` starts with, for exponents from -64 to 63."""
+    return e.fma(x, _gelu_factor(e, x, _GRID)[0], e.constant(_inside_rounding(_GELU_LEAST)))
+
+
+def gelu_inside(e: Arithmetic[V], x: V, exponent: V) -> V:
+    """:func:`gelu` of x bit for bit, where the exponent is inside."""
+    whole = e.sub(exponent, e.constant(_inside_rounding(_GELU_LEAST)))
+    rest = _gelu_rest(e, x, _gelu_factor(e, x, _GRID), whole)
+    power = _with_exponent(e, rest, exponent, _GELU_EXP2, _GELU_LEAST)
+    return e.mul(x, e.reciprocal(e.add(power, e.constant(1.0))))
+
+
+def _gelu_factor(e: Arithmetic[V], x: V, unit: float) -> tuple[V, V]:
+    """-(linear + cubic x^2) * unit, as a float and what it lacks."""
+    square = e.mul(x, x)
+    square_rest = e.fma(x, x, e.negate(square))
+    linear, cubic = e.constant(-_GELU_LINEAR * unit), e.constant(-_GELU_CUBIC * unit)
+    factor = e.fma(cubic, square, linear)
+    # The difference is exact: linear has two bits to spare, which is enough up to 4 * linear.
+    lacking = e.fma(cubic, square, e.sub(linear, factor))
+    return factor, e.fma(cubic, square_rest, lacking)
+
+
+def _gelu_rest(e: Arithmetic[V], x: V, factor: tuple[V, V], whole: V) -> V:
+    """x * factor - whole, and what the powers of rho take more than that."""
+    rest = e.fma(x, factor[0], e.negate(whole))
+    rest = e.fma(x, factor[1], rest)
+    return e.fma(whole, e.constant(_GELU_REST), rest)
 
 
 def gelu_erf(e: Arithmetic[V], x: V) -> V:
@@ -332,12 +365,6 @@ def _split(e: Arithmetic[V], x: V) -> Split[V]:
     whole_bits = e.bits_sub(e.as_bits(shifted), e.bits_constant(_ROUNDING_BITS))
     rest = e.fma(whole, e.constant(-_LN_2), x)
     return Split(whole, whole_bits, e.fma(whole, e.constant(-_LN_2_REST), rest))
-
-
-def _exp_of_rest(e: Arithmetic[V], rest: V, coefficients: Sequence[float]) -> V:
-    square = e.mul(rest, rest)
-    grown = e.fma(square, _polynomial(e, rest, coefficients), rest)
-    return e.add(grown, e.constant(1.0))
 
 
 def _polynomial(e: Arithmetic[V], x: V, coefficients: Sequence[float]) -> V:

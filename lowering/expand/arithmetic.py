@@ -33,6 +33,13 @@ class KernelArithmetic:
     def div(self, a: Value, b: Value) -> Value:
         return self._build.map("div", a, b)
 
+    def reciprocal(self, a: Value) -> Value:
+        one = self.constant(1.0)
+        if not self._target.can("near_reciprocal"):
+            return self.div(one, a)
+        near = self._build.map("reciprocal", a)
+        return self.fma(near, self.fma(self.negate(a), near, one), near)
+
     def sqrt(self, a: Value) -> Value:
         return self._build.map("sqrt", a)
 

@@ -30,12 +30,12 @@ _SHARED: dict[str, _Shared] = {
 
 
 _Inside = Callable[[KernelArithmetic, Value, Value], Value]
-_INSIDE: dict[str, tuple[_Shared, _Inside]] = {
-    "exp": (math.exp_exponent, math.exp_inside),
-    "exp2": (math.exp2_exponent, math.exp2_inside),
+# What decides, what follows, and how many decide together: their sums stay in registers until then.
+_INSIDE: dict[str, tuple[_Shared, _Inside, int]] = {
+    "exp": (math.exp_exponent, math.exp_inside, 16),
+    "exp2": (math.exp2_exponent, math.exp2_inside, 16),
+    "gelu": (math.gelu_exponent, math.gelu_inside, 8),
 }
-# So many exponentials decide together, from sums that stay in registers until then.
-_SLICE = 16
 
 
 def function(build: Builder, target: Target, op: str, x: Value, *, approx: bool = False) -> Value:
@@ -67,15 +67,15 @@ def _exact(build: Builder, target: Target, shared: _Shared, x: Value) -> Value:
 
 
 def _by_exponent(build: Builder, target: Target, op: str, x: Value) -> Value:
-    """Exponentials by fewer steps in threads all of whose numbers are far from overflow and underflow.
+    """Exponentials, and what is made of them, by fewer steps in threads all of whose exponents are small.
 
     The exponents' bits tell, joined by ``or``: some are clear and some set in all that are inside.
     """
-    exponent_of, inside = _INSIDE[op]
+    exponent_of, inside, size = _INSIDE[op]
     arithmetic = KernelArithmetic(build, target)
 
     def made(first: int) -> tuple[Value, Value]:
-        part = build.pick(x, range(first, min(first + _SLICE, x.count)))
+        part = build.pick(x, range(first, min(first + size, x.count)))
         exponent = exponent_of(arithmetic, part)
         bits = extreme(build, "or", build.bitcast(exponent, I32))
         high = build.map("and", bits, build.constant(math.INSIDE_MASK, I32))
@@ -88,11 +88,10 @@ def _by_exponent(build: Builder, target: Target, op: str, x: Value) -> Value:
         )
         return result, within
 
-    parts, masks = zip(*(made(first) for first in range(0, x.count, _SLICE)), strict=True)
+    parts, masks = zip(*(made(first) for first in range(0, x.count, size)), strict=True)
     whole = build.join(parts)
-    all_within = build.both(*masks)
-    assert all_within is not None
-    build.promises[whole] = Promise(all_within, math.INSIDE_LOW, math.INSIDE_HIGH)
+    if op in ("exp", "exp2"):
+        build.promises[whole] = Promise(build.both(*masks), math.INSIDE_LOW, math.INSIDE_HIGH)
     return whole
 
 

@@ -33,6 +33,9 @@ class NumpyArithmetic:
         with np.errstate(all="ignore"):
             return np.divide(a, b)
 
+    def reciprocal(self, a: Array) -> Array:
+        return self.div(self.constant(1.0), a)
+
     def sqrt(self, a: Array) -> Array:
         with np.errstate(all="ignore"):
             return np.sqrt(a)

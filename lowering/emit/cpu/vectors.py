@@ -68,6 +68,9 @@ class Vectors:
     def div(self, a: str, b: str) -> str:
         return self.operation("fdiv", "float", a, b)
 
+    def reciprocal(self, a: str) -> str:
+        return self.div(self.constant(1.0), a)
+
     def sqrt(self, a: str) -> str:
         return self.intrinsic("sqrt", "float", a)
 
