@@ -35,7 +35,7 @@ def expand_dot(x: Expansion, node: Node, a: Source, b: Source, c: Value | None) 
     dtype = F32 if dot.operand.is_float else I32
     start = _spread(x.build, x.build.constant(0, dtype) if c is None else c, dot.c.registers)
     if dot.atom is not None:
-        return _by_atoms(x, dot, dot.atom, a, b, start)
+        return by_atoms(x, dot, dot.atom, a, b, start)
     return _by_multiply_adds(x, dot, a, b, start)
 
 
@@ -49,7 +49,8 @@ def _spread(build: Builder, value: Value, count: int) -> Value:
 # On matrix units
 
 
-def _by_atoms(x: Expansion, dot: Dot, atom: Atom, a: Source, b: Source, c: Value) -> Value:
+def by_atoms(x: Expansion, dot: Dot, atom: Atom, a: Source, b: Source, c: Value) -> Value:
+    """``c + a @ b`` step by step, in the registers of the product's layout."""
     depth = dot.a.linear.shape[1]
     steps = depth // atom.k
     read_a = _atom_steps(x, a, dot.a, 1, steps, atom.a)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, DType
 from gizml_tile.errors import Place
@@ -73,6 +73,29 @@ def choose_unit(
     """The unit that makes a product, whatever the warps: the atom's name or ``MULTIPLY_ADD``."""
     candidates = _candidates(target, a_dtype, b_dtype, shape, precision)
     return Choice(candidates, choose("dot", candidates, forced, place))
+
+
+def plan_by_rows(target: Target, dtype: DType, shape: Shape, warp_rows: Sequence[int], columns: int) -> Dot:
+    """A product by an atom, of two blocks of one type, ``columns`` at a time.
+
+    ``warp_rows`` are the steps of the bits of a warp's number along the rows.
+    """
+    chosen = choose_unit(target, dtype, dtype, shape).chosen
+    atom = next(atom for atom in ATOMS if atom.name == chosen)
+    m, n, k = shape
+    depth, across = _steps(atom.k, k), [(0, step) for step in _steps(atom.n, columns)]
+    a = _cover(atom.a, (m, k), [(0, step) for step in depth], [(row, 0) for row in warp_rows])
+    b = _cover(atom.b, (k, n), [*((step, 0) for step in depth), *across], [(0, 0)] * len(warp_rows))
+    c = _cover(atom.c, (m, n), across, [(row, 0) for row in warp_rows])
+    where = f"{atom.name} over rows"
+    return Dot(
+        atom,
+        atom.a_dtype,
+        (1 << len(warp_rows), 1),
+        TileLayout(f"left operand of {where}", a),
+        TileLayout(f"right operand of {where}", b),
+        TileLayout(f"result of {where}", c),
+    )
 
 
 def automatic_warps(target: Target, elements: int, *, atoms: bool) -> int:

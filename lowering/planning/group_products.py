@@ -12,6 +12,7 @@ from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.atoms import GROUP_UNITS, GroupUnit
 from gizml_tile.lowering.planning.boxes import is_once
+from gizml_tile.lowering.planning.dots import plan_by_rows
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.lowering.planning.plan import UNIFORM, Candidate, Choice, Dot, Promotion, TileLayout
 from gizml_tile.lowering.planning.stages import fast_axis
@@ -29,11 +30,14 @@ _ROWS = 64  # of a product by four warps
 _PART_COLUMNS = 128
 # From so many elements of k on sums whose terms all have one sign are within the language's bound for dot,
 # K * 2^-24 of |a| |b|, too; those of random signs are from a few hundred on.
-_LONG = 8192
+_LONG = 4096
 
 
-def why_not_by_groups(state: Planning, node: Node) -> Iterator[str]:
-    """Why four warps cannot make a product of operands of such types, that lie so."""
+def why_not_by_groups(state: Planning, node: Node, *, alone: bool) -> Iterator[str]:
+    """Why four warps cannot make a product of operands of such types, that lie so.
+
+    ``alone`` tells that turns of the loop do not just add to one product of all their elements of k.
+    """
     found = [operand(arg) for arg in node.args[:2]]
     dtypes = {each.node.dtype for each in found}
     unit = GROUP_UNITS.get(found[0].node.dtype)  # type: ignore[arg-type]
@@ -47,6 +51,11 @@ def why_not_by_groups(state: Planning, node: Node) -> Iterator[str]:
     if asked != GROUP_MATRIX:
         yield f"products are asked for by {asked}"
     (dtype,) = dtypes
+    if unit.step and alone and not is_asked(state):
+        yield (
+            f"a product of {node.args[0].shape[1]} elements of k alone would be summed in about "
+            f"{unit.sum_bits} bits; ask for that with p.variant('dot', '{GROUP_MATRIX}')"
+        )
     if unit.step and any(arg.dtype is not dtype for arg in node.args[:2]):
         yield f"operands are converted from {dtype}, whose products are summed in fewer bits"
     for side, each in enumerate(found):
@@ -70,6 +79,11 @@ def _k_is_slow(state: Planning, node: Node, transposed: bool, k_axis: int) -> bo
     # What is computed and stays is in rows.
     fast = fast_axis(state.signature, node) if node.op == "read" else 1
     return fast is not None and (fast == k_axis) == transposed
+
+
+def is_asked(state: Planning) -> bool:
+    """Whether a kernel asks for such products whatever their sums keep."""
+    return state.forced.get("dot") == GROUP_MATRIX
 
 
 def are_new(products: Iterable[Node]) -> bool:
@@ -120,10 +134,23 @@ def _depth(unit: GroupUnit) -> int:
     return math.isqrt(2 * _LONG >> 25 - unit.sum_bits) * unit.step
 
 
-def _is_one_set(total: int, parts: Promotion) -> bool:
-    """Whether a second part's sums would leave threads too few registers beside a total."""
-    part = _ROWS * parts.columns
-    return total + 2 * part > MOST_IN_PARTS * _GROUP_THREADS
+def _plan_parts(state: Planning, node: Node) -> Promotion | None:
+    """A product's parts, and how it is made where it has too few elements of k for them."""
+    parts, dtype = parts_of(node), operand(node.args[0]).node.dtype
+    assert state.specialised is not None and dtype is not None
+    if parts is None:
+        return None
+    groups, (rows, columns) = state.specialised.groups, node.shape
+    own = rows // groups
+    # A second part's sums would leave threads too few registers beside the total.
+    held = own * columns + 2 * _ROWS * parts.columns
+    parts = replace(parts, one_set=held > MOST_IN_PARTS * _GROUP_THREADS)
+    if is_asked(state):
+        return parts
+    warp_rows = [16, 32, *(own << bit for bit in range(bit_length(groups)))]
+    shape = (rows, columns, node.args[0].shape[1])
+    exact = plan_by_rows(state.target, dtype, shape, warp_rows, parts.columns)
+    return replace(parts, least=_LONG, otherwise=exact)
 
 
 def group_dot(state: Planning, node: Node) -> Dot:
@@ -132,10 +159,8 @@ def group_dot(state: Planning, node: Node) -> Dot:
     groups = state.specialised.groups
     rows, columns = sides_of(node)
     left = operand(node.args[0]).node
-    dtype, parts = left.dtype, parts_of(node)
+    dtype, parts = left.dtype, _plan_parts(state, node)
     assert dtype is not None
-    if parts is not None:
-        parts = replace(parts, one_set=_is_one_set(rows // groups * columns, parts))
     a, told = UNIFORM, "operands in workgroup memory"
     if left.op != "read" and not is_once(state, left):
         # Pairs of 8 x 8 pieces of a result lie as the left operand of a product wants them.
@@ -148,6 +173,8 @@ def group_dot(state: Planning, node: Node) -> Dot:
         told = f"rows and columns exchanged, {told}"
     if parts is not None:
         told += f", sums of {parts.depth} of k in about {GROUP_UNITS[dtype].sum_bits} bits added in F32"
+        if parts.otherwise is not None and parts.otherwise.atom is not None:
+            told += f", but by {parts.otherwise.atom.name} where there are less than {parts.least} of k"
     state.chose(node, "dot", Choice((Candidate(GROUP_MATRIX, True, told),), GROUP_MATRIX))
     return made
 

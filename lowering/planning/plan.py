@@ -109,12 +109,15 @@ class Access:
 class Promotion:
     """The unit sums ``depth`` elements of k for ``columns`` at a time, then registers add that in F32.
 
-    In ``one_set`` of registers all such sums are made, one after the other.
+    In ``one_set`` of registers all such sums are made, one after the other. A product of fewer than ``least``
+    elements of k is made as ``otherwise`` tells, so many columns at a time.
     """
 
     depth: int
     columns: int
     one_set: bool = False
+    least: int = 0
+    otherwise: Dot | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def plan_roles(state: Planning) -> None:
         covered = groups > 1 and _accumulators(state, products, loops, groups) >= _MANY_ACCUMULATORS
         # A single slot must be free before the next turn's blocks can come.
         flows = teams > 1 and not covered and state.program.stages != 1
-        flowing = frozenset(loop for loop in brought if flows and _only_accumulates(state, loop))
+        flowing = frozenset(loop for loop in brought if flows and _flows(state, products, loop))
         state.specialised = Specialised(teams, groups, brought, traded, flowing=flowing)
         _chain(state, products)
 
@@ -151,6 +151,12 @@ def _guarded(state: Planning) -> frozenset[Node]:
     )
 
 
+def _flows(state: Planning, products: list[Node], loop: Node) -> bool:
+    """Whether products of a turn can be waited for in the next one."""
+    in_parts = any(parts_of(node) is not None for node in products if _loop_of(state, node) is loop)
+    return not in_parts and _only_accumulates(state, loop)
+
+
 def _only_accumulates(state: Planning, loop: Node) -> bool:
     """Whether nothing but the next turn uses what products of a turn give."""
     (region,) = loop.regions
@@ -158,8 +164,6 @@ def _only_accumulates(state: Planning, loop: Node) -> bool:
     for node in region.walk():
         if node.op != "dot":
             continue
-        if parts_of(node) is not None:
-            return False
         first, last = node, node
         while len(first.args) == 3 and first.args[2].op == "dot":
             first = first.args[2]
@@ -291,7 +295,7 @@ def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str]:
     if not _COLUMNS[0] <= columns <= _COLUMNS[1]:
         yield f"a product has {columns} columns, not {_COLUMNS[0]} to {_COLUMNS[1]}"
     yield from why_not_turned(node)
-    yield from why_not_by_groups(state, node)
+    yield from why_not_by_groups(state, node, alone=not _only_accumulates(state, loop))
     if any(operand(arg).node.dtype.bytes * depth < SPANS[-1] for arg in node.args[:2]):  # type: ignore[union-attr]
         yield f"a block has {depth} elements of k"
     for side, arg in enumerate(node.args[:2]):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gizml_tile.dtypes import F32, I32
 from gizml_tile.lowering.expand.expansion import Expansion
-from gizml_tile.lowering.expand.specialised.product import GROUP_WARPS, ROWS, side
+from gizml_tile.lowering.expand.specialised.product import GROUP_WARPS, ROWS
+from gizml_tile.lowering.expand.specialised.side import side
 from gizml_tile.lowering.expand.storage import convert
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import GroupMatrix

@@ -14,6 +14,9 @@ from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.nodes import Node, View
 
+GROUP_THREADS = 128
+# The first of the barriers of the groups; 0 is everybody's, 1 and 2 are the teams'.
+GROUP_BARRIER = 3
 # What the longest swizzle repeats in.
 _WHOLE_BYTES = 1024
 
@@ -229,9 +232,6 @@ def leads(x: Expansion) -> Value:
     build = x.build
     within = build.map("and", build.thread(), build.constant(GROUP_THREADS - 1, I32))
     return build.map("eq", within, build.constant(0, I32))
-
-
-GROUP_THREADS = 128
 
 
 def open_rings(x: Expansion) -> None:

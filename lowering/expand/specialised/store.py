@@ -16,7 +16,7 @@ from gizml_tile.lowering.expand.places import crossed
 from gizml_tile.lowering.expand.shared import store_shared
 from gizml_tile.lowering.expand.specialised.boxes import corner, panel
 from gizml_tile.lowering.expand.specialised.clusters import columns_further, parts_of_columns
-from gizml_tile.lowering.expand.specialised.ring import GROUP_THREADS, leads
+from gizml_tile.lowering.expand.specialised.ring import GROUP_BARRIER, GROUP_THREADS, leads
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import BulkWait, MatrixAccess
 from gizml_tile.lowering.planning.plan import BulkStore, TileLayout
@@ -24,8 +24,6 @@ from gizml_tile.nodes import Node, View
 
 _ROWS = 64
 _WHOLE_BYTES = 1024
-# The first of the barriers of the groups; 0 is everybody's, 1 and 2 are the teams'.
-_BARRIER = 3
 # Registers of a tile that are computed together.
 _AT_ONCE = 32
 _GROUP_BITS = 2  # of a warp's number in its group
@@ -66,10 +64,10 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
         rounded = next(values)
         piece = build.constant((first + number % store.buffers) * store.tile.elements, I32)
         build.when(leads(x), partial(wait, unread if number or alone else 0))
-        build.barrier(_BARRIER, GROUP_THREADS, each=True)
+        build.barrier(GROUP_BARRIER, GROUP_THREADS, each=True)
         _to_memory(x, store, buffer, piece, rounded, part)
         build.emit("fence_async")
-        build.barrier(_BARRIER, GROUP_THREADS, each=True)
+        build.barrier(GROUP_BARRIER, GROUP_THREADS, each=True)
         source = build.add(piece, own)
         where = [
             *before,

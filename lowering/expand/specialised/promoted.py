@@ -1,0 +1,121 @@
+"""Products by a unit whose sums keep few bits: registers add the sums of one part of k after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from gizml_tile.dtypes import F32, I32, I64
+from gizml_tile.lowering.expand.dot import by_atoms
+from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.sources import Shared
+from gizml_tile.lowering.expand.specialised.ring import GROUP_BARRIER, GROUP_THREADS
+from gizml_tile.lowering.expand.specialised.side import Side
+from gizml_tile.lowering.kernel_ir.builder import Value
+from gizml_tile.lowering.kernel_ir.instructions import GroupMatrix
+from gizml_tile.lowering.planning.operands import operand
+from gizml_tile.lowering.planning.plan import Promotion
+from gizml_tile.nodes import Node
+
+_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """A product in pieces of 64 rows of a group, from offset ``own`` of ``left``, and some columns."""
+
+    x: Expansion
+    node: Node
+    promotion: Promotion
+    left: Side
+    right: Side
+    own: Value
+    total: Value | None
+
+    def expand(self) -> Value:
+        """The product by the unit where the loop's turns are enough, and else by atoms that sum in F32."""
+        if self.promotion.otherwise is None:
+            return self._by_unit()
+        (total,) = self.x.build.branch(self._is_long(), lambda: [self._by_unit()], lambda: [self._by_atoms()])
+        return total
+
+    def _is_long(self) -> Value:
+        """Whether all turns of the loop have the elements of k that make up for what the unit loses."""
+        build, loop = self.x.build, self.x.loop
+        assert loop is not None
+        start, stop, step = (self.x.index(arg) for arg in loop.args[:3])
+        assert isinstance(step.attr, int)
+        way = build.sub(stop, start) if step.attr > 0 else build.sub(start, stop)
+        turns = -(-self.promotion.least // self._depth)
+        return build.map("ge", way, build.constant(turns * abs(step.attr), I64))
+
+    @property
+    def _depth(self) -> int:
+        return self.node.args[0].shape[1]
+
+    @property
+    def _registers(self) -> int:
+        """Of a piece, in each thread."""
+        return _ROWS * self.promotion.columns // GROUP_THREADS
+
+    def _pieces(self) -> Iterator[tuple[Value, Value, Value | None]]:
+        """Where each piece's rows and columns begin in the operands, and what it adds to."""
+        build, (rows, columns) = self.x.build, self.node.shape
+        first = 0
+        for down in range(0, rows // self.x.plan.dots[self.node].groups, _ROWS):
+            for across in range(0, columns, self.promotion.columns):
+                a = build.add(self.left.base, build.constant(self.left.across(down), I32))
+                b = build.add(self.right.base, build.constant(self.right.across(across), I32))
+                last = first + self._registers
+                yield a, b, None if self.total is None else build.pick(self.total, range(first, last))
+                first = last
+
+    def _by_unit(self) -> Value:
+        """What other groups multiply meanwhile hides the additions."""
+        build = self.x.build
+        made = build.spread(build.constant(0.0, F32), self._registers)
+        done: list[Value] = []
+        for a, b, total in self._pieces():
+            a = build.add(a, self.own)
+            for start in range(0, self._depth, self.promotion.depth):
+                sums = self._sums(a, b, start, made)
+                total = sums if total is None else build.add(total, sums)
+                if self.promotion.one_set:
+                    made = sums
+            assert total is not None
+            done.append(total)
+        return build.join(done)
+
+    def _sums(self, a: Value, b: Value, start: int, made: Value) -> Value:
+        """The unit's sums of elements of k from ``start`` on, maybe in the registers of ``made``."""
+        build, left, right = self.x.build, self.left, self.right
+        columns, depth = self.promotion.columns, self.promotion.depth
+        dtype = self.x.plan.dots[self.node].operand
+        piece = min(left.piece, right.piece, depth)
+        build.emit("group_fence")
+        for first in range(start, start + depth, piece):
+            matrix = GroupMatrix(columns, piece, dtype, left.operand, right.operand, first == start)
+            along = [build.constant(side.along(first), I32) for side in (left, right)]
+            made = build.group_mma(matrix, build.add(a, along[0]), build.add(b, along[1]), made)
+        build.emit("group_commit")
+        build.emit("group_wait", attr=0)
+        return made
+
+    def _by_atoms(self) -> Value:
+        """Warps have the same rows and columns as by the unit."""
+        build, dot = self.x.build, self.promotion.otherwise
+        assert dot is not None and dot.atom is not None
+        left, right = (self._source(arg) for arg in self.node.args[:2])
+        done = []
+        for a, b, total in self._pieces():
+            assert total is not None
+            sources = replace(left, base=a), replace(right, base=b)
+            done.append(by_atoms(self.x, dot, dot.atom, *sources, total))
+        # One thread of a group tells that all of it have read their blocks.
+        build.barrier(GROUP_BARRIER, GROUP_THREADS, each=True)
+        return build.join(done)
+
+    def _source(self, arg: Node) -> Shared:
+        found = operand(arg)
+        shared: Shared = self.x.shared(found.node)
+        return shared.transposed() if found.transposed else shared
