@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import shutil
 import subprocess
@@ -45,9 +46,9 @@ def unit(artifacts: Sequence[MetalArtifact]) -> str:
     parts += [
         "struct Row { runtime::Entry entry; uint threads; size_t memory; };",
         f"static const Row rows[] = {{{rows}}};",
-        'extern "C" const char* launch(int number, void* const* buffers, const uint* groups) {',
+        'extern "C" const char* launch(int number, void* const* buffers, const uint* groups, bool corners) {',
         "  const Row& row = rows[number];",
-        "  return runtime::launch(row.entry, buffers, row.threads, row.memory, groups);",
+        "  return runtime::launch(row.entry, buffers, row.threads, row.memory, groups, corners);",
         "}",
         "",
     ]
@@ -57,7 +58,7 @@ def unit(artifacts: Sequence[MetalArtifact]) -> str:
 def _kernel(number: int, artifact: MetalArtifact) -> str:
     """A text, and how a thread enters it: each parameter by what stands in its brackets."""
     text = re.sub(
-        r"^( +)threadgroup alignas\(16\) uchar memory\[\d+\];",
+        r"^( +)alignas\(16\) threadgroup uchar memory\[\d+\];",
         r"\1uchar* memory = runtime::threadgroup_memory();",
         artifact.text,
         flags=re.MULTILINE,
@@ -112,17 +113,39 @@ class Texts:
         self._launch = ctypes.CDLL(str(compile_texts(artifacts, folder))).launch
         self._launch.restype = ctypes.c_char_p
 
-    def launch(self, number: int, buffers: Sequence[int], groups: Sequence[int]) -> str:
-        """Run a text on buffers at addresses; gives what went wrong, if anything did."""
-        addresses = (ctypes.c_void_p * max(len(buffers), 1))(*buffers)
-        counts = (ctypes.c_uint * 3)(*groups, *[1] * (3 - len(groups)))
-        problem = self._launch(number, addresses, counts)
+    def run(self, launches: Sequence[Launch]) -> list[str]:
+        """Run all texts on their launches' memory; gives what went wrong, if anything did."""
+        return [self._run(number, each) for number, each in enumerate(launches)]
+
+    def _run(self, number: int, launch: Launch) -> str:
+        numbers = launch.numbers()
+        starts = [each.ctypes.data for each in launch.pieces]
+        buffers = [(starts[each.piece] if launch.wanted else 0) + each.byte for each in launch.places()]
+        buffers += [each.ctypes.data for each in numbers]
+        groups = (*launch.groups, 1, 1)[:3]
+        problem = self._launch(
+            number, (ctypes.c_void_p * max(len(buffers), 1))(*buffers), (ctypes.c_uint * 3)(*groups), False
+        )
         return problem.decode() if problem else ""
 
-    def launch_all(self, launches: Sequence[Launch]) -> list[str]:
-        """Run all texts, in order, on the tensors that they were recorded with."""
-        problems = []
-        for number, each in enumerate(launches):
-            numbers = each.numbers()
-            problems.append(self.launch(number, each.buffers(numbers), each.groups))
-        return problems
+
+def run_watched(launches: Sequence[Launch], folder: Path, sanitizer: str) -> str:
+    """Run all texts at their grids' corners in a program that a sanitizer watches; gives what it says."""
+    program = compile_texts([each.artifact for each in launches], folder, sanitizer)
+    script: list[str] = []
+    for number, each in enumerate(launches):
+        pieces = [*each.pieces, *each.numbers()]
+        names = [folder / f"piece_{number}_{place}" for place in range(len(pieces))]
+        for name, piece in zip(names, pieces, strict=True):
+            piece.tofile(name)
+        buffers = [(place.piece, place.byte) for place in each.places()]
+        buffers += [(place, 0) for place in range(len(each.pieces), len(pieces))]
+        groups = (*each.groups, 1, 1)[:3]
+        script.append(f"{number} {' '.join(map(str, groups))} {len(pieces)} {' '.join(map(str, names))}")
+        script.append(f"{len(buffers)} {' '.join(f'{piece} {byte}' for piece, byte in buffers)}")
+    (folder / "script").write_text("\n".join(script))
+    options = {"ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0"}
+    done = subprocess.run(
+        [str(program), str(folder / "script")], capture_output=True, text=True, env=os.environ | options
+    )
+    return done.stderr[:4000]

@@ -37,7 +37,7 @@ def launched(tmp_path_factory):
             given = tensors[case, arch] = case.tensors()
             case.launch.simulate(*given, kind="metal", arch=arch, **case.constants)
     texts = Texts([each.artifact for each in recorder.launches], tmp_path_factory.mktemp("metal"))
-    problems = texts.launch_all(recorder.launches)
+    problems = texts.run(recorder.launches)
     return {run: (given, problem) for (run, given), problem in zip(tensors.items(), problems, strict=True)}
 
 

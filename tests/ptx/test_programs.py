@@ -60,7 +60,7 @@ class Chance:
     def load(self, values, depth):
         """From an offset that a value gives, so that addresses are made again where they change."""
         first = self.build.pick(self.random.choice(values), [0])
-        offset = self.build.map("and", first, self.build.number(15))
+        offset = self.build.map("and", first, self.build.number(13))
         wide = self.random.random() < 0.5
         offset = self.build.convert(offset, I64) if wide else offset
         return self.replaced(values, self.build.load(self.access(3), offset, I32))

@@ -109,7 +109,7 @@ def _memory(writer: Writer) -> list[str]:
     kernel = writer.kernel
     if not kernel.workgroup_memory:
         return []
-    lines = [f"    threadgroup alignas(16) uchar memory[{kernel.workgroup_memory}];"]
+    lines = [f"    alignas(16) threadgroup uchar memory[{kernel.workgroup_memory}];"]
     for name, each in zip(writer.buffers, kernel.buffers, strict=True):
         type = type_name(each.dtype, kernel.target)
         place = f"memory + {each.offset}" if each.offset else "memory"

@@ -1,5 +1,7 @@
 #include "runtime.h"
 
+#include "fibers.h"
+
 #undef kernel
 #undef device
 #undef constant
@@ -9,7 +11,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <vector>
 
 // The thread sanitizer is told of fibers by hand: this file is compiled without it, so that what threads
@@ -36,7 +37,7 @@ const uint LANES = 32;
 enum State { READY, AT_THREADGROUP, AT_SIMDGROUP, DONE };
 
 struct Fiber {
-    ucontext_t context;
+    Context context;
     Here here;
     State state;
     int line;
@@ -53,13 +54,13 @@ struct Meeting {
 
 std::vector<Fiber*> fibers;
 Meeting meetings[32];
-ucontext_t scheduler;
+Context scheduler;
 void* scheduler_told;
 Fiber* current;
 Entry entry;
 void* const* arguments;
 uchar* memory;
-char group_order, threadgroup_order;
+char group_start, group_end, threadgroup_order;
 char problem[200];
 
 void wait(State state, int line, void* order) {
@@ -69,14 +70,14 @@ void wait(State state, int line, void* order) {
     self->ordering = order;
     if (order) TELL(__tsan_release(order));
     TELL(__tsan_switch_to_fiber(scheduler_told, 1));
-    swapcontext(&self->context, &scheduler);
+    switch_context(self->context, scheduler);
     if (order) TELL(__tsan_acquire(order));
 }
 
 void run_thread() {
-    TELL(__tsan_acquire(&group_order));
+    TELL(__tsan_acquire(&group_start));
     entry(arguments);
-    TELL(__tsan_release(&group_order));
+    TELL(__tsan_release(&group_end));
     wait(DONE, 0, nullptr);
 }
 
@@ -89,11 +90,7 @@ void prepare(uint count, const uint group[3], const uint groups[3]) {
     }
     for (uint number = 0; number < count; number++) {
         Fiber& each = *fibers[number];
-        getcontext(&each.context);
-        each.context.uc_stack.ss_sp = each.stack;
-        each.context.uc_stack.ss_size = STACK;
-        each.context.uc_link = nullptr;
-        makecontext(&each.context, run_thread, 0);
+        begin_context(each.context, each.stack, STACK, run_thread);
         TELL(if (each.told) __tsan_destroy_fiber(each.told));
         TELL(each.told = __tsan_create_fiber(0));
         each.state = READY;
@@ -106,7 +103,7 @@ void prepare(uint count, const uint group[3], const uint groups[3]) {
 void resume(Fiber& fiber) {
     current = &fiber;
     TELL(__tsan_switch_to_fiber(fiber.told, 1));
-    swapcontext(&scheduler, &fiber.context);
+    switch_context(scheduler, fiber.context);
 }
 
 const char* WHERE[] = {"runs", "waits for the threadgroup", "waits for its simdgroup", "has ended"};
@@ -147,7 +144,7 @@ bool run_group(uint count) {
         if (fibers[0]->state == DONE) break;
         for (uint number = 0; number < count; number++) fibers[number]->state = READY;
     }
-    TELL(__tsan_acquire(&group_order));
+    TELL(__tsan_acquire(&group_end));
     return true;
 }
 
@@ -155,6 +152,9 @@ bool run_group(uint count) {
 void move(volatile char* to, const volatile char* from, size_t size) {
     for (size_t place = 0; place < size; place++) to[place] = from[place];
 }
+
+// The next place on an axis, or its last one where only the ends are wanted.
+uint next(uint place, uint size, bool corners) { return corners && place + 1 < size ? size - 1 : place + 1; }
 
 }  // namespace
 
@@ -176,21 +176,22 @@ void take(uint lane, void* bytes, size_t size) {
     move(static_cast<char*>(bytes), slot, size);
 }
 
-const char* launch(Entry started, void* const* buffers, uint threads, size_t size, const uint groups[3]) {
+const char* launch(Entry started, void* const* buffers, uint threads, size_t size, const uint groups[3],
+                   bool corners) {
     entry = started;
     arguments = buffers;
     if (threads % LANES || threads > 1024) return "a threadgroup is whole simdgroups, at most 32";
     TELL(scheduler_told = __tsan_get_current_fiber());
     uint group[3];
     bool well = true;
-    for (group[2] = 0; well && group[2] < groups[2]; group[2]++)
-        for (group[1] = 0; well && group[1] < groups[1]; group[1]++)
-            for (group[0] = 0; well && group[0] < groups[0]; group[0]++) {
+    for (group[2] = 0; well && group[2] < groups[2]; group[2] = next(group[2], groups[2], corners))
+        for (group[1] = 0; well && group[1] < groups[1]; group[1] = next(group[1], groups[1], corners))
+            for (group[0] = 0; well && group[0] < groups[0]; group[0] = next(group[0], groups[0], corners)) {
                 // As large as declared, so that the address sanitizer sees what lies beyond.
                 memory = static_cast<uchar*>(aligned_alloc(16, (size + 15) / 16 * 16));
                 memset(memory, 0xff, size);
                 prepare(threads, group, groups);
-                TELL(__tsan_release(&group_order));
+                TELL(__tsan_release(&group_start));
                 well = run_group(threads);
                 free(memory);
             }
