@@ -8,6 +8,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gizml_tile.aligned import CopyingKernel, aligned
 from gizml_tile.build import versions
 from gizml_tile.launch import strides
 from gizml_tile.nodes import TileProgram, View
@@ -71,10 +72,14 @@ def gpu_layout(
     """The layout of a launch of a simplified program."""
     from gizml_tile.lowering.planning.bounds import facts
     from gizml_tile.lowering.planning.clusters import room
+    from gizml_tile.lowering.planning.copies import Lying, copied
     from gizml_tile.lowering.planning.signature import Signature
 
     shapes = tuple(info.shape for info in infos)
     kinds = tuple(strides(info.shape, info.strides) for info in infos)
+    lying = Lying(shapes, kinds, tuple(map(_has_boxes, infos, kinds)), may_alias)
+    copies = copied(program, target, lying)
+    infos = [aligned(info) if number in copies else info for number, info in enumerate(infos)]
     return GpuLayout(
         target,
         Signature(
@@ -86,6 +91,7 @@ def gpu_layout(
             may_alias,
             tuple(map(_has_boxes, infos, kinds)),
             room(program, target, shapes, grid, scalars),
+            copies,
         ),
     )
 
@@ -207,7 +213,8 @@ def executable(program: Callable[[], TileProgram], layout: GpuLayout, digest: st
         disk_cache.put(key, entry)
     if len(_known) >= _KNOWN:
         _known.pop(next(iter(_known)))
-    _known[key] = restored(entry)
+    kernel, copies = restored(entry), layout.signature.copied
+    _known[key] = CopyingKernel(kernel, copies) if copies else kernel
     return _known[key]
 
 

@@ -121,8 +121,11 @@ def simulate(
         infos = [
             simulating.converted(info, dtype) for info, dtype in zip(prepared.infos, dtypes, strict=True)
         ]
-        kernel = gpu.kernel(seen.program, seen.gpu_layout(infos))
-        findings = simulating.run(kernel, infos, written, prepared.scalars, request.grid)
+        layout = seen.gpu_layout(infos)
+        copies = layout.signature.copied
+        given = [simulating.aligned(info) if number in copies else info for number, info in enumerate(infos)]
+        kernel = gpu.kernel(seen.program, layout)
+        findings = simulating.run(kernel, given, written, prepared.scalars, request.grid)
         for number in written:
             if infos[number] is not prepared.infos[number]:
                 result = simulating.view(prepared.infos[number])

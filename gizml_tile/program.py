@@ -41,6 +41,7 @@ _OPERATIONS = (
     "put",
     "copy to workgroup memory",
     "elementwise",
+    "tensors",
 )
 
 
@@ -129,8 +130,9 @@ class Program:
         """The variant that a GPU must use for all of this program's operations of a kind.
 
         ``operation`` is ``"loop"``, ``"workgroups"``, ``"turns"``, ``"dot"``, ``"read"``, ``"put"``,
-        ``"copy to workgroup memory"`` or ``"elementwise"``; ``explain`` prints the names of the variants that
-        each has. One that cannot serve is an error that names those which can. The CPU has no variants.
+        ``"copy to workgroup memory"``, ``"elementwise"`` or ``"tensors"``; ``explain`` prints the names of
+        the variants that each has. One that cannot serve is an error that names those which can. The CPU has
+        no variants.
         """
         self._trace.check_open()
         if operation not in _OPERATIONS:

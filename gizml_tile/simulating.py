@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gizml_tile.aligned import aligned as aligned_tensor
 from gizml_tile.dtypes import MASK, DType, to_numpy
 from gizml_tile.errors import TileError, here
 from gizml_tile.runtime.tensors import TensorInfo, describe
@@ -46,6 +47,17 @@ def converted(info: TensorInfo, dtype: DType) -> TensorInfo:
     if info.dtype is dtype:
         return info
     return describe(np.ascontiguousarray(view(info).astype(to_numpy(dtype))))
+
+
+def aligned(info: TensorInfo) -> TensorInfo:
+    """A host tensor copied to rows that begin at multiples of 16 bytes, as a launch copies it."""
+    wanted = aligned_tensor(info)
+    low, high = wanted.extent
+    room = np.zeros(high - low + _ALIGNMENT, np.uint8)
+    start = -(-room.ctypes.data // _ALIGNMENT) * _ALIGNMENT
+    made = replace(wanted, pointer=start, owner=room)
+    view(made)[...] = view(info)
+    return made
 
 
 def run(

@@ -16,14 +16,14 @@ def previews(monkeypatch):
 @pytest.fixture
 def cuda(monkeypatch):
     """A CUDA driver of two devices that notes what it is asked, and no assembler beside it."""
-    from gizml_tile.runtime.cuda import assembler, devices, driver, maps
+    from gizml_tile.runtime.cuda import assembler, devices, driver, maps, memory
 
     fake = FakeCuda()
     monkeypatch.setitem(sys.modules, "cuda.bindings.driver", fake)
     monkeypatch.setenv(assembler.PTXAS_VARIABLE, "off")
-    for module in (driver, devices):
+    for module in (driver, devices, memory):
         module.forget()
     maps._encoded.cache_clear()
     yield fake
-    for module in (driver, devices):
+    for module in (driver, devices, memory):
         module.forget()

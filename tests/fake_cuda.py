@@ -76,6 +76,7 @@ class FakeCuda:
         self.unfinished = set()
         self.owner_of_pointer = 0
         self.memory = {}
+        self.pool_status = SUCCESS
         self.effect = lambda launch: None
         self.milliseconds = lambda launch: 1.0
         self._events = 0
@@ -84,7 +85,8 @@ class FakeCuda:
         for name in (
             "CUdevice_attribute CUjit_option CUfunction_attribute CUpointer_attribute CUstreamCaptureMode "
             "CUlaunchAttributeID CUtensorMapDataType CUtensorMapInterleave CUtensorMapSwizzle "
-            "CUtensorMapL2promotion CUtensorMapFloatOOBfill"
+            "CUtensorMapL2promotion CUtensorMapFloatOOBfill CUmemAllocationType CUmemAllocationHandleType "
+            "CUmemLocationType CUmemPool_attribute"
         ).split():
             setattr(self, name, Names())
         self.CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
@@ -225,6 +227,28 @@ class FakeCuda:
     def cuMemFree(self, address):
         del self.memory[address]
         return (SUCCESS,)
+
+    def CUmemPoolProps(self):
+        return SimpleNamespace(location=SimpleNamespace())
+
+    def cuMemPoolCreate(self, wanted):
+        self.calls.append(("cuMemPoolCreate", wanted.location.id))
+        return SUCCESS, f"pool of {wanted.location.id}"
+
+    def cuMemPoolSetAttribute(self, pool, attribute, value):
+        self.calls.append(("cuMemPoolSetAttribute", pool, attribute, value))
+        return (SUCCESS,)
+
+    def cuMemAllocFromPoolAsync(self, size, pool, stream):
+        if self.pool_status:
+            return self.pool_status, None
+        _, address = self.cuMemAlloc(size)
+        self.calls.append(("cuMemAllocFromPoolAsync", size, pool, stream, address))
+        return SUCCESS, address
+
+    def cuMemFreeAsync(self, address, stream):
+        self.calls.append(("cuMemFreeAsync", address, stream, len(self.launches)))
+        return self.cuMemFree(address)
 
     def cuMemsetD8Async(self, address, value, size, stream):
         self.calls.append(("cuMemsetD8Async", address, value, size, stream))

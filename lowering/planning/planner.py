@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 
 from gizml_tile.dtypes import DType
-from gizml_tile.lowering.planning import accesses, dots
+from gizml_tile.lowering.planning import accesses, copies, dots
 from gizml_tile.lowering.planning.bulk_stores import plan_stores
 from gizml_tile.lowering.planning.classes import (
     Class,
@@ -83,6 +83,9 @@ def plan(
         dict(zip(reads_and_puts, signature.facts, strict=True)),
         find_classes(program, find_free(program), uses),
     )
+    for node in reads_and_puts:
+        if _tensor(node) in signature.copied:
+            state.chose(node, copies.TENSORS, copies.told())
     plan_roles(state)
     _choose_warps(state)
     # Products first: their results' layouts are the instruction's, and everything else can follow.

@@ -1,0 +1,125 @@
+"""Tensors that are copied before a launch, to rows that begin where the copy engine can begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from gizml_tile.launch import strides
+from gizml_tile.program import Program
+from gizml_tile.runtime.tensors import TensorInfo
+
+if TYPE_CHECKING:
+    from gizml_tile.runtime.cuda.kernel import CudaKernel
+
+# Where each row begins, and the memory as a whole.
+_ROW_BYTES, _WHOLE_BYTES = 16, 256
+_BLOCK = (8, 256)
+# Elements are copied as bits.
+_INTEGERS = {1: "|u1", 2: "<i2"}
+
+
+def aligned(info: TensorInfo, pointer: int = _WHOLE_BYTES) -> TensorInfo:
+    """The same tensor at another address, with rows along its contiguous axis that begin at 16 bytes."""
+    fast = _fast_axis(info)
+    order = [axis for axis in range(len(info.shape)) if axis != fast] + [fast]
+    each = _ROW_BYTES // info.dtype.bytes
+    step, steps = 1, [0] * len(order)
+    for axis in reversed(order):
+        steps[axis] = step
+        step *= -(-info.shape[axis] // each) * each if axis == fast else info.shape[axis]
+    return replace(info, strides=tuple(steps), pointer=pointer, refusal="")
+
+
+def _fast_axis(info: TensorInfo) -> int:
+    return strides(info.shape, info.strides).index("unit")
+
+
+def bytes_of(info: TensorInfo) -> int:
+    """The memory that an aligned tensor takes."""
+    low, high = info.extent
+    return -(-(high - low) // _WHOLE_BYTES) * _WHOLE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A tensor's elements as integers, in rows along the contiguous axis."""
+
+    __cuda_array_interface__: dict[str, Any]
+
+
+def _rows(info: TensorInfo) -> _Rows:
+    fast = _fast_axis(info)
+    order = [axis for axis in range(len(info.shape)) if axis != fast] + [fast]
+    return _Rows(
+        {
+            "version": 3,
+            "typestr": _INTEGERS[info.dtype.bytes],
+            "shape": tuple(info.shape[axis] for axis in order),
+            "strides": tuple(info.strides[axis] * info.dtype.bytes for axis in order),
+            "data": (info.pointer, False),
+            "stream": None,
+        }
+    )
+
+
+def _copy(source: TensorInfo, to: TensorInfo, stream: int) -> None:
+    """Copy a tensor on its device, element by element."""
+    from gizml_tile.running import run
+
+    rows, made = _rows(source), _rows(to)
+    shape = made.__cuda_array_interface__["shape"]
+    down, across = (-(-size // block) for size, block in zip(shape[-2:], _BLOCK, strict=True))
+    is_deep = len(shape) > 2
+
+    def copy_rows(p: Program) -> None:
+        j, i, *before = (p.id(axis) for axis in range(3 if is_deep else 2))
+        p.write(made, _BLOCK).put(p.read(rows, _BLOCK).at([*before, i, j]), [*before, i, j])
+
+    run((across, down, *shape[:-2]), copy_rows, stream=stream)
+
+
+class CopyingKernel:
+    """A kernel whose launch copies some of its tensors first, on the same stream."""
+
+    def __init__(self, kernel: CudaKernel, copied: Sequence[int]) -> None:
+        self.kernel = kernel
+        self.copied = tuple(copied)
+
+    def loaded(self, ordinal: int) -> object:
+        """The kernel on a device, loaded where it is not yet."""
+        return self.kernel.loaded(ordinal)
+
+    def workgroups(self, grid: Sequence[int], ordinal: int) -> int:
+        """How many workgroups a launch has."""
+        return self.kernel.workgroups(grid, ordinal)
+
+    def fast_call(self, call: object) -> None:
+        """Nothing repeats such a launch natively: its memory is another each time."""
+
+    def __call__(
+        self,
+        tensors: Sequence[TensorInfo],
+        scalars: Sequence[int | float],
+        grid: Sequence[int],
+        stream: object = None,
+    ) -> None:
+        """Copy, launch and give the memory back, in the order of the stream."""
+        from gizml_tile.runtime.cuda import streams
+        from gizml_tile.runtime.cuda.devices import current, device, ordinal_of
+        from gizml_tile.runtime.cuda.memory import borrowed
+
+        ordinal = ordinal_of(tensors[0].device, tensors[0].pointer)
+        order = streams.order(tensors, ordinal, stream)
+        given = list(tensors)
+        with ExitStack() as open_until_launched:
+            open_until_launched.enter_context(current(device(ordinal)))
+            open_until_launched.enter_context(streams.ordered(order))
+            for number in self.copied:
+                size = bytes_of(aligned(tensors[number]))
+                address = open_until_launched.enter_context(borrowed(ordinal, size, order.stream))
+                given[number] = aligned(tensors[number], address)
+                _copy(tensors[number], given[number], order.stream)
+            self.kernel(given, scalars, grid, order.stream)
