@@ -28,6 +28,8 @@ _GROUP_THREADS = 128
 _ROWS = 64  # of a product by four warps
 # Sums of so many columns beside the total leave a thread enough registers: 64 of it for each 64 rows.
 _PART_COLUMNS = 128
+# And atoms, whose operands are in registers, make so many at a time.
+_ATOM_COLUMNS = 32
 # From so many elements of k on sums whose terms all have one sign are within the language's bound for dot,
 # K * 2^-24 of |a| |b|, too; those of random signs are from a few hundred on.
 _LONG = 4096
@@ -149,7 +151,7 @@ def _plan_parts(state: Planning, node: Node) -> Promotion | None:
         return parts
     warp_rows = [16, 32, *(own << bit for bit in range(bit_length(groups)))]
     shape = (rows, columns, node.args[0].shape[1])
-    exact = plan_by_rows(state.target, dtype, shape, warp_rows, parts.columns)
+    exact = plan_by_rows(state.target, dtype, shape, warp_rows, min(columns, _ATOM_COLUMNS))
     return replace(parts, least=_LONG, otherwise=exact)
 
 

@@ -110,7 +110,7 @@ class Promotion:
     """The unit sums ``depth`` elements of k for ``columns`` at a time, then registers add that in F32.
 
     In ``one_set`` of registers all such sums are made, one after the other. A product of fewer than ``least``
-    elements of k is made as ``otherwise`` tells, so many columns at a time.
+    elements of k is made as ``otherwise`` tells, its columns at a time.
     """
 
     depth: int

@@ -53,29 +53,24 @@ class Promoted:
     def _depth(self) -> int:
         return self.node.args[0].shape[1]
 
-    @property
-    def _registers(self) -> int:
-        """Of a piece, in each thread."""
-        return _ROWS * self.promotion.columns // GROUP_THREADS
-
-    def _pieces(self) -> Iterator[tuple[Value, Value, Value | None]]:
-        """Where each piece's rows and columns begin in the operands, and what it adds to."""
+    def _pieces(self, registers: int) -> Iterator[tuple[Value, Value, Value | None]]:
+        """Where pieces of so many registers begin in the operands, and what each adds to."""
         build, (rows, columns) = self.x.build, self.node.shape
         first = 0
         for down in range(0, rows // self.x.plan.dots[self.node].groups, _ROWS):
-            for across in range(0, columns, self.promotion.columns):
+            for across in range(0, columns, registers * GROUP_THREADS // _ROWS):
                 a = build.add(self.left.base, build.constant(self.left.across(down), I32))
                 b = build.add(self.right.base, build.constant(self.right.across(across), I32))
-                last = first + self._registers
+                last = first + registers
                 yield a, b, None if self.total is None else build.pick(self.total, range(first, last))
                 first = last
 
     def _by_unit(self) -> Value:
         """What other groups multiply meanwhile hides the additions."""
-        build = self.x.build
-        made = build.spread(build.constant(0.0, F32), self._registers)
+        build, registers = self.x.build, _ROWS * self.promotion.columns // GROUP_THREADS
+        made = build.spread(build.constant(0.0, F32), registers)
         done: list[Value] = []
-        for a, b, total in self._pieces():
+        for a, b, total in self._pieces(registers):
             a = build.add(a, self.own)
             for start in range(0, self._depth, self.promotion.depth):
                 sums = self._sums(a, b, start, made)
@@ -107,7 +102,7 @@ class Promoted:
         assert dot is not None and dot.atom is not None
         left, right = (self._source(arg) for arg in self.node.args[:2])
         done = []
-        for a, b, total in self._pieces():
+        for a, b, total in self._pieces(dot.c.registers):
             assert total is not None
             sources = replace(left, base=a), replace(right, base=b)
             done.append(by_atoms(self.x, dot, dot.atom, *sources, total))
