@@ -110,16 +110,17 @@ class CopyingKernel:
         from gizml_tile.runtime.cuda import streams
         from gizml_tile.runtime.cuda.devices import current, device, ordinal_of
         from gizml_tile.runtime.cuda.memory import borrowed
+        from gizml_tile.runtime.streams import order, ordered
 
         ordinal = ordinal_of(tensors[0].device, tensors[0].pointer)
-        order = streams.order(tensors, ordinal, stream)
+        plan = order(tensors, ordinal, stream)
         given = list(tensors)
         with ExitStack() as open_until_launched:
             open_until_launched.enter_context(current(device(ordinal)))
-            open_until_launched.enter_context(streams.ordered(order))
+            open_until_launched.enter_context(ordered(plan, streams))
             for number in self.copied:
                 size = bytes_of(aligned(tensors[number]))
-                address = open_until_launched.enter_context(borrowed(ordinal, size, order.stream))
+                address = open_until_launched.enter_context(borrowed(ordinal, size, plan.stream))
                 given[number] = aligned(tensors[number], address)
-                _copy(tensors[number], given[number], order.stream)
-            self.kernel(given, scalars, grid, order.stream)
+                _copy(tensors[number], given[number], plan.stream)
+            self.kernel(given, scalars, grid, plan.stream)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from gizml_tile.lowering.kernel_ir.instructions import Kernel
     from gizml_tile.lowering.planning.plan import Plan
     from gizml_tile.lowering.planning.signature import AccessFacts, Signature
-    from gizml_tile.runtime.cuda.artifact import Artifact
 
 Executable = Callable[..., Any]
 
@@ -173,20 +172,24 @@ def kernel(program: TileProgram, layout: GpuLayout) -> Kernel:
     return expand(plan(program, layout))
 
 
-def artifact(program: TileProgram, layout: GpuLayout) -> Artifact:
+def artifact(program: TileProgram, layout: GpuLayout) -> Any:
     """The text of a simplified program's kernel, and how it is launched."""
-    from gizml_tile.lowering.emit import ptx
-    from gizml_tile.runtime.cuda.artifact import LaunchShape, of_emitted
+    return _runtime(layout.target.kind, "artifact").of_emitted(_emitted(program, layout))
 
-    emitted = ptx.emit(kernel(program, layout))
-    launch = LaunchShape("persistent", emitted.resident) if emitted.persistent else LaunchShape()
-    return of_emitted(emitted, launch=launch)
+
+def _emitted(program: TileProgram, layout: GpuLayout) -> Emitted:
+    emitted: Emitted = import_module(_EMITTERS[layout.target.kind]).emit(kernel(program, layout))
+    return emitted
+
+
+def _runtime(kind: str, module: str) -> Any:
+    """A module of the runtime for a kind of device."""
+    return import_module(f"gizml_tile.runtime.{kind}.{module}")
 
 
 def source(program: TileProgram, layout: GpuLayout) -> str:
     """The text that the target's compiler or assembler takes."""
-    emitted: Emitted = import_module(_EMITTERS[layout.target.kind]).emit(kernel(program, layout))
-    return emitted.text
+    return _emitted(program, layout).text
 
 
 def explain(program: TileProgram, layout: GpuLayout) -> str:
@@ -201,26 +204,23 @@ def executable(program: Callable[[], TileProgram], layout: GpuLayout, digest: st
 
     ``program`` gives the simplified program and is called only where code is made.
     """
-    from gizml_tile.runtime.cuda import assembler
-    from gizml_tile.runtime.cuda.kernel import assembled, restored
-
-    key = f"gpu code {digest} {layout} {assembler.key()} {versions()}"
+    runtime = _runtime(layout.target.kind, "kernel")
+    key = f"gpu code {digest} {layout} {runtime.made_with()} {versions()}"
     if key in _known:
         return _known[key]
     entry = disk_cache.get(key)
     if entry is None:
-        entry = assembled(artifact(program(), layout))
+        entry = runtime.assembled(artifact(program(), layout))
         disk_cache.put(key, entry)
     if len(_known) >= _KNOWN:
         _known.pop(next(iter(_known)))
-    kernel, copies = restored(entry), layout.signature.copied
-    _known[key] = CopyingKernel(kernel, copies) if copies else kernel
+    made, copies = runtime.restored(entry), layout.signature.copied
+    _known[key] = CopyingKernel(made, copies) if copies else made
     return _known[key]
 
 
 def target_of(device: str, pointer: int) -> Target:
     """The target that a device of a tensor is, such as ``cuda:1``."""
-    from gizml_tile.runtime.cuda.devices import device as device_of
-    from gizml_tile.runtime.cuda.devices import ordinal_of
-
-    return target("cuda", device_of(ordinal_of(device, pointer)).arch)
+    kind = device.partition(":")[0]
+    devices = _runtime(kind, "devices")
+    return target(kind, devices.device(devices.ordinal_of(device, pointer)).arch)

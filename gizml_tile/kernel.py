@@ -157,7 +157,7 @@ class Kernel(_Written):
         key = key_of(grid, named, own=grid is self.grid)
         given = {}
         if stream is not None:
-            from gizml_tile.runtime.cuda.streams import handle
+            from gizml_tile.runtime.streams import handle
 
             # Launches on a stream are known apart: only GPUs' repeats take one.
             key = None if key is None else (key, "stream")

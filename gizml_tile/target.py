@@ -8,7 +8,7 @@ from gizml_tile.errors import TileError, here
 
 KINDS = ("cpu", "cuda", "hip", "metal")
 # Where launches run; for the others a program is planned, simulated and shown.
-_LAUNCHED = ("cpu", "cuda")
+_LAUNCHED = ("cpu", "cuda", "hip")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import torch
 
 from gizml_tile.dtypes import F32
 from gizml_tile.errors import TileError
-from gizml_tile.runtime.cuda import streams
+from gizml_tile.runtime import streams
 from gizml_tile.runtime.cuda.artifact import Artifact
 from gizml_tile.runtime.cuda.kernel import CudaKernel
 from gizml_tile.runtime.parameters import Parameter
@@ -147,10 +147,10 @@ def test_producers_are_kept_until_the_launch_has_run(cuda, monkeypatch):
     cuda.unfinished = {1, 2}
     launch(first)
     launch(second)
-    assert [owners for _, owners in held] == [(first,), (second,)]
+    assert [owners for *_, owners in held] == [(first,), (second,)]
     cuda.unfinished = {2, 3}
     launch(first)
-    assert [owners for _, owners in held] == [(second,), (first,)]
+    assert [owners for *_, owners in held] == [(second,), (first,)]
     assert cuda.called("cuEventDestroy") == [(1,)]
 
 

@@ -69,7 +69,7 @@ class Artifact:
     launch: LaunchShape = LaunchShape()
 
 
-def of_emitted(emitted: Any, launch: LaunchShape = LaunchShape()) -> Artifact:
+def of_emitted(emitted: Any) -> Artifact:
     """The artifact of what the PTX emitter gives: its arguments, then its maps, are the parameters.
 
     The emitter's boxes have the tensor's axes in order, and the driver wants the innermost first.
@@ -86,7 +86,7 @@ def of_emitted(emitted: Any, launch: LaunchShape = LaunchShape()) -> Artifact:
         emitted.cluster,
         (*of_arguments(emitted.arguments), *(Parameter("tensor_map", number) for number in range(len(maps)))),
         maps,
-        launch,
+        LaunchShape("persistent", emitted.resident) if emitted.persistent else LaunchShape(),
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ...errors import TileError, here
 from .. import disk_cache
 from ..parameters import words
+from ..streams import order, ordered
 from ..tensors import TensorInfo
 from . import assembler, driver, streams
 from .artifact import Artifact, describe, restore
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from ..fast_call import Call, FastCall
 
 _MOST_WORKGROUPS = (1 << 31) - 1
+
+
+def made_with() -> str:
+    """What code depends on beside the text."""
+    return assembler.key()
 
 
 def assembled(artifact: Artifact) -> disk_cache.Entry:
@@ -102,10 +108,10 @@ class CudaKernel:
         ordinal = ordinal_of(tensors[0].device, tensors[0].pointer) if tensors else 0
         loaded = self.loaded(ordinal)
         workgroups = self.workgroups(grid, ordinal)
-        order = streams.order(tensors, ordinal, stream)
+        plan = order(tensors, ordinal, stream)
         packed = words(self.artifact.parameters, tensors, scalars, grid)
-        config = launch_config(self.artifact, workgroups, order.stream)
-        with current(loaded.device), streams.ordered(order):
+        config = launch_config(self.artifact, workgroups, plan.stream)
+        with current(loaded.device), ordered(plan, streams):
             encoded = encode_maps(self.artifact.maps, tensors)
             # The driver copies parameters when it takes a launch, so the memory is this call's alone.
             memory, addresses = in_memory(self.artifact.parameters, packed, encoded)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TileError, here
+from ..streams import order
 from ..tensors import TensorInfo
 from . import driver, streams
 from .devices import current, device, ordinal_of
@@ -36,7 +37,7 @@ class Bench:
     def __init__(self, tensors: Sequence[TensorInfo], stream: object = None) -> None:
         ordinal = ordinal_of(tensors[0].device, tensors[0].pointer) if tensors else 0
         self._device = device(ordinal)
-        self._stream = streams.order(tensors, ordinal, stream).stream
+        self._stream = order(tensors, ordinal, stream).stream
         self._memory: list[Any] = []
         self._open = ExitStack()
 
