@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.reduce import whole
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.nodes import Node
 
@@ -27,6 +28,8 @@ def define_carried(x: Expansion, node: Node, value: Value) -> None:
 
 def define_results(x: Expansion, node: Node, finals: Sequence[Value]) -> None:
     for number in range(len(node.regions[0].results)):
-        result = x.result_of(node, number)
+        result, value = x.result_of(node, number), finals[number]
         if result.op == "result":
-            define_carried(x, result, finals[number])
+            if node.op == "loop":
+                value = whole(x, node.regions[0].params[1 + number], value)
+            define_carried(x, result, value)

@@ -51,10 +51,26 @@ def expand_reduce(x: Expansion, node: Node) -> Value:
     value = _tree(build, op, value, 1 << len(beside))
     if value.dtype is MASK:
         value = storage.convert(build, x.target, value, I32)
-    for bit in _bits_along(linear, "lane", axis):
-        value = build.map(op, value, build.shuffle_xor(value, 1 << bit))
+    if any(node in sums for sums in x.plan.parts.values()):
+        return value
+    value = _over_lanes(build, op, value, linear, axis)
     value = _over_warps(x, node, op, value, layout)
     return value if node.dtype is not MASK else storage.convert(build, x.target, value, MASK)
+
+
+def whole(x: Expansion, param: Node, value: Value) -> Value:
+    """What a loop carried, after it: the sum of the lanes' parts, if it was in parts."""
+    if param not in x.plan.parts:
+        return value
+    total = x.plan.parts[param][0]
+    assert isinstance(total.attr, int)
+    return _over_lanes(x.build, "add", value, _layout(x, total.args[0]).linear, total.attr)
+
+
+def _over_lanes(build: Builder, op: str, value: Value, linear: Linear, axis: int) -> Value:
+    for bit in _bits_along(linear, "lane", axis):
+        value = build.map(op, value, build.shuffle_xor(value, 1 << bit))
+    return value
 
 
 def _layout(x: Expansion, operand: Node) -> TileLayout:

@@ -5,6 +5,7 @@ Decisions are made once, each resting on those before it; read `plan` for their 
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field
 
@@ -22,6 +23,7 @@ from gizml_tile.lowering.planning.clusters import plan_cluster
 from gizml_tile.lowering.planning.group_products import group_dot
 from gizml_tile.lowering.planning.in_memory import plan_in_memory
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
+from gizml_tile.lowering.planning.parts import find_parts
 from gizml_tile.lowering.planning.plan import Access, Chain, Choice, Dot, Plan, Specialised, Stage, TileLayout
 from gizml_tile.lowering.planning.registers import check_registers
 from gizml_tile.lowering.planning.residency import residents
@@ -103,6 +105,9 @@ def plan(
     bypassed = frozenset(node for node in state.classes if _is_bypassed(state, node))
     homes = _homes(state, bypassed)
     check_registers(program, target, state.warps, homes)
+    parts = find_parts(program, uses, homes)
+    for total in itertools.chain(*parts.values()):
+        state.reasons[total] = "each lane adds up its own part, and the lanes meet after the loop"
     resident, again = residents(program, target, state.warps, homes)
     if state.specialised is not None:
         resident = state.specialised.resident
@@ -123,6 +128,7 @@ def plan(
         state.chains,
         state.specialised,
         again,
+        parts,
     )
 
 

@@ -1,0 +1,83 @@
+"""Sums that a loop carries in parts: each lane adds up its own elements until the loop has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gizml_tile.dtypes import F32
+from gizml_tile.lowering.planning.classes import Uses
+from gizml_tile.lowering.planning.plan import TileLayout
+from gizml_tile.nodes import Const, Node, TileProgram
+
+
+def find_parts(
+    program: TileProgram, uses: Uses, homes: Mapping[Node, TileLayout]
+) -> dict[Node, tuple[Node, ...]]:
+    """What loops carry in parts, with the sums that are added to it: those need not go over the lanes.
+
+    In ``total = total * shrink + weights.sum(1)`` the parts are scaled as their sum would be, so the lanes
+    of a row meet once after the loop instead of in every turn.
+    """
+    return {
+        param: sums
+        for loop in program.body.walk()
+        if loop.op == "loop"
+        for number, param in enumerate(loop.regions[0].params[1:])
+        if (sums := _sums(loop, number, uses, homes))
+    }
+
+
+def _sums(loop: Node, number: int, uses: Uses, homes: Mapping[Node, TileLayout]) -> tuple[Node, ...]:
+    """The sums that a carried tile consists of; none where it is more than sums and factors."""
+    region = loop.regions[0]
+    param, result, init = region.params[1 + number], region.results[number], loop.args[3 + number]
+    if param.dtype is not F32 or not isinstance(init.attr, Const) or init.attr.value != 0:
+        return ()
+    parts, sums = {param}, []
+    for node in region.nodes:
+        if node.op == "sum" and _stays_in_warps(node, param, homes) and _leads_to(node, result, uses):
+            parts.add(node)
+            sums.append(node)
+        elif _is_linear(node, parts):
+            parts.add(node)
+    # Whoever sees a part beside the loop itself wants the whole.
+    alone = all(
+        user in parts or (user is loop and each is result) for each in parts for user, _ in uses.of(each)
+    )
+    return tuple(sums) if alone and result in parts else ()
+
+
+def _is_linear(node: Node, parts: set[Node]) -> bool:
+    """Whether a node of parts is the same of their sums: if it adds such, or scales one."""
+    inside = [arg in parts for arg in node.args]
+    match node.op:
+        case "add":
+            return all(inside)
+        case "mul":
+            return inside.count(True) == 1
+        case "fma":
+            return inside[0] != inside[1] and inside[2]
+    return False
+
+
+def _leads_to(node: Node, result: Node, uses: Uses) -> bool:
+    """Whether a sum is used once, for what the loop carries on."""
+    while node is not result:
+        users = [user for user, _ in uses.of(node)]
+        if len(users) != 1 or users[0].op not in ("add", "mul", "fma"):
+            return False
+        (node,) = users
+    return True
+
+
+def _stays_in_warps(node: Node, param: Node, homes: Mapping[Node, TileLayout]) -> bool:
+    """Whether the lanes of one warp hold all of each row that is summed, and the sum where they are."""
+    reduced, axis = node.args[0], node.attr
+    assert isinstance(axis, int)
+    if reduced not in homes or param not in homes or node not in homes or reduced.shape == (1, 1):
+        return False
+    linear = homes[reduced].linear
+    if not linear.is_separable or any(basis[axis] for basis in linear.bases("warp")):
+        return False
+    own = homes[reduced].slice(axis).linear
+    return own == homes[node].linear == homes[param].linear
