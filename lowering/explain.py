@@ -76,7 +76,8 @@ def _roles(plan: Plan) -> Iterator[str]:
     if many:
         yield f"those that multiply have {many} registers a thread and the others {few}"
     workgroups = "one workgroup" if found.resident == 1 else _count(found.resident, "workgroup")
-    runs = "which runs programs in turn" if found.persistent else "with one program each"
+    turns = "which runs programs in turn" if found.resident == 1 else "each of which runs programs in turn"
+    runs = turns if found.persistent else "with one program each"
     yield f"a multiprocessor has {workgroups}, {runs}"
     if found.cluster is not None:
         size, kept = found.cluster.size, found.cluster.received_bytes(plan.threads)

@@ -17,6 +17,7 @@ from gizml_tile.lowering.expand.specialised import (
     cluster_of,
     expand_chained_loop,
     first_alone,
+    give_once,
     is_shared,
     keep,
     store_in_bulk,
@@ -61,6 +62,8 @@ def _expand_node(x: Expansion, node: Node) -> None:
                 expand_chained_loop(x, node, expand_nodes)
             else:
                 _expand_loop(x, node)
+            if x.plan.specialised is not None:
+                give_once(x, node)
         case "cond":
             _expand_cond(x, node)
         case "result":

@@ -18,11 +18,15 @@ class Registers:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A tile in a buffer, ``base`` (an I32) elements from its beginning; None for the beginning."""
+    """A tile in a buffer, ``base`` (an I32) elements from its beginning; None for the beginning.
+
+    ``chunk`` is the same in chunks of 16 bytes, in which asynchronous products count.
+    """
 
     buffer: int
     tile: SharedTile
     base: Value | None
+    chunk: Value | None = None
 
     def transposed(self) -> Shared:
         """The same memory as the transposed tile."""
@@ -30,7 +34,7 @@ class Shared:
         turned = SharedTile(
             tile.dtype, (tile.shape[1], tile.shape[0]), tile.columns, tile.rows, f"transposed {tile.name}"
         )
-        return Shared(self.buffer, turned, self.base)
+        return Shared(self.buffer, turned, self.base, self.chunk)
 
 
 Source = Registers | Shared

@@ -83,7 +83,8 @@ Transactions (Hopper): barriers in workgroup memory that count arrivals and byte
     fence_async                                 what this thread wrote to workgroup memory becomes visible
                                                 to bulk copies and asynchronous matrix operations
     group_fence, group_commit, group_wait       order asynchronous matrix operations (four warps together)
-    group_mma       a, b, c                     attr: `GroupMatrix`; a, b: offset in a buffer or registers
+    group_mma       a, b, c                     attr: `GroupMatrix`; a, b: registers, or where in a
+                                                buffer, in chunks of 16 bytes
     registers       attr: (how many each thread of this role may hold, whether that is an increase)
 
 Structure (each has blocks)

@@ -74,7 +74,7 @@ def plan_cluster(state: Planning) -> None:
     state.chose(first, WORKGROUPS, Choice(tuple(ordered), chosen))
     for cluster in clusters:
         if _name(cluster.size) == chosen:
-            state.specialised = replace(state.specialised, cluster=cluster)
+            state.specialised = replace(state.specialised, cluster=cluster, persistent=False)
 
 
 def _name(size: int) -> str:

@@ -238,17 +238,17 @@ class Specialised:
     """A program whose warps have roles: one brings the blocks of tensors, ``groups`` of four multiply.
 
     With more ``teams`` of such groups each has every second program to itself, and while one multiplies
-    the other stores. The workgroups are as many as the device holds, and each runs programs in turn.
+    the other stores. ``persistent`` workgroups are as many as the device holds, and each runs programs in
+    turn; else each runs one, as the hardware gives them out.
     ``loops`` are those whose blocks are brought; in a ``flowing`` one the products of a turn are waited for
     in the next turn. A thread that brings holds ``registers[0]`` registers and one that multiplies
     ``registers[1]``, or all the same with 0. ``deferred`` are reads and elementwise operations that are done
     for a panel of columns when the copy engine takes it: few registers are in use beside the accumulators.
     Operands that are ``kept`` are computed once, and stay in workgroup memory. In ``chained`` loops a
-    product takes what is computed of another's result; then a workgroup runs one program, as the
-    hardware gives them out, and some loops run rotated by one turn. ``powers`` are approximate exponentials
-    of differences that are scaled in one operation, ``guarded`` selects that first look at the whole mask.
-    ``longest_first`` tells that programs later along the first axis take more turns. With a ``cluster`` some
-    workgroups share each program, of which there are few.
+    product takes what is computed of another's result, and some of them run rotated by one turn. ``powers``
+    are approximate exponentials of differences that are scaled in one operation, ``guarded`` selects that
+    first look at the whole mask. ``longest_first`` tells that programs later along the first axis take more
+    turns. With a ``cluster`` some workgroups share each program, of which there are few.
     """
 
     teams: int
@@ -266,11 +266,7 @@ class Specialised:
     resident: int = 1
     longest_first: bool = False
     cluster: Cluster | None = None
-
-    @property
-    def persistent(self) -> bool:
-        """Whether each workgroup runs programs in turn."""
-        return not self.chained and self.cluster is None
+    persistent: bool = True
 
     def pieces(self) -> dict[DType, int]:
         """The elements of workgroup memory for tiles on their way to tensors, by their type there."""
@@ -304,6 +300,7 @@ class Plan:
     ``layouts`` has every tile node that has a home in registers; the others are made where they are used.
     ``chains`` has the tiles that elementwise operations read and make in workgroup memory.
     ``again`` are tiles that are made again after every reduction, from blocks kept as they were read.
+    ``parts`` are tiles that loops carry as the parts of a sum that each lane has, with the sums in it.
     ``bypassed`` are transposes and exact conversions that products look behind. ``warps`` are those that
     compute; with ``specialised`` there are others beside.
     """
@@ -324,6 +321,7 @@ class Plan:
     chains: Mapping[Node, Chain] = field(default_factory=dict)
     specialised: Specialised | None = None
     again: frozenset[Node] = frozenset()
+    parts: Mapping[Node, tuple[Node, ...]] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:

@@ -126,6 +126,7 @@ def _chain(state: Planning, products: list[Node]) -> None:
         if is_chained(state, inside := [node for node in products if _loop_of(state, node) is loop], loop)
     }
     if chained:
+        uneven = any(grows(loop.args[1], 0) for loop in chained)
         for node in powers(state):
             state.reasons[node] = "made as 2^(x s - y s), of which y s is rounded once for a whole row"
         for node in _guarded(state):
@@ -138,7 +139,9 @@ def _chain(state: Planning, products: list[Node]) -> None:
             resident=resident,
             powers=powers(state),
             guarded=_guarded(state),
-            longest_first=any(grows(loop.args[1], 0) for loop in chained),
+            longest_first=uneven,
+            # The hardware gives long and short programs out as workgroups end, which balances better.
+            persistent=not uneven,
         )
 
 

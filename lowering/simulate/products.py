@@ -105,7 +105,7 @@ class Side:
         groups = threads.wide(offset).reshape(-1, _WARPS * threads.batch.lanes)
         if (groups != groups[:, :1]).any():
             threads.batch.log.add("divergent", at, f"the offset in {self.buffer.name} differs between lanes")
-        start = groups[:, :1, None].astype(np.int64) * self.buffer.dtype.bytes + self.buffer.offset
+        start = groups[:, :1, None].astype(np.int64) * CHUNK + self.buffer.offset
         # [groups, rows, k] in bytes; chunks are whole on the operand's contiguous axis.
         self.address = swizzled(start + _addresses(operand, rows, matrix.k, size), operand.swizzle)
         fast = slice(None, None, CHUNK // size)

@@ -277,8 +277,19 @@ def test_turns_can_be_chosen(turns):
 def test_groups_alone_share_a_multiprocessor():
     q, k, v = (numbers(1, 64, 64, kind="bf16", seed=seed) for seed in range(3))
     told = attention.explain(q, k, v, room(1, 64, 64, kind="bf16"), **HOPPER, D=64, BM=64)
-    assert "a multiprocessor has 2 workgroups, with one program each" in told
+    assert "a multiprocessor has 2 workgroups, each of which runs programs in turn" in told
     assert "2 rings of 3 turns' blocks, the last product of a turn made beside the first ones" in told
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_workgroups_run_many_programs(causal):
+    """The next program's queries come while the last weighted values of one are being made."""
+    q, k, v = (numbers(3, 300, 64, kind="bf16", seed=seed) for seed in range(3))
+    out = room(3, 300, 64, kind="bf16")
+    simulated(attention, q, k, v, out, D=64, BM=64, BN=64, CAUSAL=causal)
+    assert np.abs(wide(out) - softmax_of(q, k, v, causal)).max() <= 2.0**-7
+    told = attention.explain(q, k, v, out, **HOPPER, D=64, BM=64, BN=64, CAUSAL=causal)
+    assert ("with one program each" in told) is causal
 
 
 def longest(kernel, *tensors, **constants):

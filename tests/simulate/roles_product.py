@@ -98,7 +98,8 @@ def product(steps, without=(), bytes=BYTES, parity=0, swizzle=128, order=("wait"
                     Operand(1, swizzle, 8192, 1024, True),
                 )
                 k.at(22)
-                value = k.group_mma(matrix, element(stage), element(stage), carried[0])
+                chunk = k.mul(stage, number(SIDE * SIDE * 2 // 16))
+                value = k.group_mma(matrix, chunk, chunk, carried[0])
                 k.at(23).emit("group_commit")
                 if "group wait" not in without:
                     k.at(24).emit("group_wait", attr=0)

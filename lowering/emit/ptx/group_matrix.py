@@ -90,16 +90,17 @@ def _descriptors(writer: Writer, operand: Operand, offset: Instruction, first: i
     distance (16 to 29) and the stride (32 to 45), and above them the swizzle (62 and 63).
     """
     word = writer.words(offset)[0]
-    address = as_register(writer, *workgroup_address(writer, operand.buffer, word))
-    key = ("descriptor", address, operand.leading)
-    low = writer.cached(key)
-    if low is None:
-        low, short = writer.keep(key, writer.register("r")), writer.register("r")
-        writer.lines += (
-            # An address has 18 bits, so nothing but its upper 14 is left.
-            f"shr.u32 {short}, {address}, 4;",
-            f"or.b32 {low}, {short}, {operand.leading >> 4 << 16};",
-        )
+    address = as_register(writer, *workgroup_address(writer, operand.buffer, "0"))
+    low = _first_descriptor(writer, address, operand.leading)
+    if word[0] == "%":
+        key = ("descriptor", low, word)
+        made = writer.cached(key)
+        if made is None:
+            made = writer.keep(key, writer.register("r"))
+            writer.lines.append(f"add.s32 {made}, {low}, {word};")
+        low = made
+    else:
+        first += int(word) << 4
     high = _SWIZZLES[operand.swizzle] << 30 | operand.stride >> 4
     distance = first
     while True:
@@ -110,6 +111,21 @@ def _descriptors(writer: Writer, operand: Operand, offset: Instruction, first: i
         writer.lines.append(f"mov.b64 {made}, {{{start}, 0x{high:08X}}};")
         yield made
         distance += _advance(operand)
+
+
+def _first_descriptor(writer: Writer, address: str, leading: int) -> str:
+    """The lower half of the descriptor at the beginning of a buffer, to which chunks are added."""
+    key = ("descriptor", address, leading)
+    low = writer.cached(key)
+    if low is None:
+        low, short = writer.keep(key, writer.register("r")), writer.register("r")
+        writer.lines += (
+            f"shr.u32 {short}, {address}, 4;",
+            # Addresses in clusters have the workgroup's rank above their 18 bits.
+            f"and.b32 {short}, {short}, 0x3FFF;",
+            f"or.b32 {low}, {short}, {leading >> 4 << 16};",
+        )
+    return low
 
 
 def _advance(operand: Operand) -> int:

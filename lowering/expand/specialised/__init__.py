@@ -11,7 +11,7 @@ from gizml_tile.lowering.expand.specialised.clusters import (
     turns_of,
 )
 from gizml_tile.lowering.expand.specialised.kept import keep, open_kept
-from gizml_tile.lowering.expand.specialised.ring import open_rings, take_once
+from gizml_tile.lowering.expand.specialised.ring import give_once, open_rings, take_once
 from gizml_tile.lowering.expand.specialised.roles import expand_roles
 from gizml_tile.lowering.expand.specialised.store import open_pieces, store_in_bulk
 
@@ -22,6 +22,7 @@ __all__ = [
     "expand_chained_loop",
     "expand_roles",
     "first_alone",
+    "give_once",
     "is_shared",
     "keep",
     "open_kept",

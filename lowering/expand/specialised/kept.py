@@ -30,7 +30,8 @@ def keep(x: Expansion, node: Node) -> None:
     store_shared(x, buffer, tile, None, x.registers(node, home), home)
     x.build.emit("fence_async")
     x.memory.before_read(buffer)
-    x.define_shared(node, Shared(buffer, tile, x.build.constant(0, I32)))
+    zero = x.build.constant(0, I32)
+    x.define_shared(node, Shared(buffer, tile, zero, zero))
 
 
 def _tile(node: Node) -> SharedTile:

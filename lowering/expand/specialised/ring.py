@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gizml_tile.dtypes import F32, I32, I64
+from gizml_tile.layout.banks import CHUNK_BYTES
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.expand.specialised.boxes import corner, panel
@@ -26,9 +27,9 @@ class BulkRing:
     """The buffers of blocks that are brought together, with two transaction barriers for each slot.
 
     One tells that it is full, one that it is empty. ``users`` are the products that take the blocks. What a
-    loop carries is twice the slot's number plus the parity of the phase that it is in, which goes on from
-    program to program: ``state`` is its value now. Where teams take turns, one waits at barrier ``enter``
-    before the loop, and lets the other go at ``leave`` after it.
+    loop carries is the slot's number and the parity of the phase that it is in, which go on from program to
+    program: ``state`` has both now, apart so that a turn can begin at once. Where teams take turns, one waits
+    at barrier ``enter`` before the loop, and lets the other go at ``leave`` after it.
     """
 
     x: Expansion
@@ -81,7 +82,8 @@ class BulkRing:
         for node, buffer in zip(self.nodes, self.buffers, strict=True):
             tile = self.x.plan.stages[node].tile
             base = build.mul(number, build.constant(tile.elements, I32))
-            self.x.define_shared(node, Shared(buffer, tile, base))
+            chunk = build.mul(number, build.constant(tile.elements * tile.dtype.bytes // CHUNK_BYTES, I32))
+            self.x.define_shared(node, Shared(buffer, tile, base, chunk))
 
     def load(self, counter: Value, stop: Value, step: Value) -> list[Value]:
         """Nothing goes through registers."""
@@ -118,9 +120,11 @@ class BulkRing:
     def _before(self, state: Value) -> Value:
         """The slot before, as a state of either phase."""
         build = self.x.build
-        first = build.map("lt", state, build.constant(2, I32))
-        last = build.constant(2 * (self.slots - 1), I32)
-        return build.select(first, last, build.sub(state, build.constant(2, I32)))
+        number, parity = self._split(state)
+        first = build.map("eq", number, build.constant(0, I32))
+        last = build.constant(self.slots - 1, I32)
+        before = build.select(first, last, build.sub(number, build.constant(1, I32)))
+        return build.join([before, parity])
 
     def end(self, slot: Value) -> None:
         """The next program goes on where this one ends."""
@@ -149,7 +153,7 @@ class BulkRing:
         number = build.sub(reached, build.mul(rounds, slots))
         odd = build.map("and", rounds, build.constant(1, I32))
         parity = build.map("xor", parity, odd)
-        self.state = build.add(build.add(number, number), parity)
+        self.state = build.join([number, parity])
 
     def prepare(self) -> None:
         """Set up the barriers; by one thread."""
@@ -190,16 +194,20 @@ class BulkRing:
             build.bulk_load(bulk, to, [*where[:along], there, *where[along + 1 :]], full)
 
     def _split(self, state: Value) -> tuple[Value, Value]:
-        build, one = self.x.build, self.x.build.constant(1, I32)
-        return build.map("ushr", state, one), build.map("and", state, one)
+        return self.x.build.pick(state, [0]), self.x.build.pick(state, [1])
 
     def _following(self, state: Value) -> Value:
         """The next slot; after the last the first, in the other phase."""
         build = self.x.build
-        last = build.map("ge", state, build.constant(2 * (self.slots - 1), I32))
+        number, parity = self._split(state)
         one = build.constant(1, I32)
-        wrapped = build.map("xor", build.map("and", state, one), one)
-        return build.select(last, wrapped, build.add(state, build.constant(2, I32)))
+        last = build.map("eq", number, build.constant(self.slots - 1, I32))
+        return build.join(
+            [
+                build.select(last, build.constant(0, I32), build.add(number, one)),
+                build.select(last, build.map("xor", parity, one), parity),
+            ]
+        )
 
 
 def bring_turns(x: Expansion, loop: Node, rings: Sequence[BulkRing]) -> None:
@@ -220,11 +228,24 @@ def bring_turns(x: Expansion, loop: Node, rings: Sequence[BulkRing]) -> None:
         ring.state = state
 
 
+def first_state(x: Expansion) -> Value:
+    """The state of a ring before its first turn: slot 0, in the phase of parity 0."""
+    return x.build.spread(x.build.constant(0, I32), 2)
+
+
 def take_once(x: Expansion, node: Node) -> None:
     """Wait for a block that stays for the whole program."""
     ring = x.rings[node]
     assert isinstance(ring, BulkRing)
     ring.take()
+
+
+def give_once(x: Expansion, loop: Node) -> None:
+    """Give back the blocks for a whole program whose last products were those of a loop."""
+    inside = set(loop.regions[0].walk())
+    for ring in bulk_rings(x, None):
+        if ring.users[-1] in inside:
+            ring.give()
 
 
 def leads(x: Expansion) -> Value:
@@ -254,7 +275,7 @@ def open_rings(x: Expansion) -> None:
         whole = stream.loop is not None and stream.loop not in x.plan.specialised.chained
         key = stream.loop if whole else stream.nodes[0]
         assert key is not None
-        state, groups = x.build.constant(0, I32), x.plan.specialised.groups
+        state, groups = first_state(x), x.plan.specialised.groups
         x.rings[key] = BulkRing(
             x, stream.loop, stream.nodes, users, buffers, stream.slots, full, groups, state
         )

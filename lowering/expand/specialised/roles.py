@@ -8,7 +8,7 @@ from gizml_tile.dtypes import I32
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.indices import define_ids
 from gizml_tile.lowering.expand.specialised.clusters import prepare_cluster
-from gizml_tile.lowering.expand.specialised.ring import BulkRing, bring_turns, bulk_rings
+from gizml_tile.lowering.expand.specialised.ring import BulkRing, bring_turns, bulk_rings, first_state
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import Parameter, Role
 from gizml_tile.lowering.planning.plan import Specialised
@@ -35,11 +35,6 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
         build.emit("cluster_begin")
     few, many = specialised.registers
 
-    def multiply_one() -> None:
-        expand_body()
-        for ring in bulk_rings(x, None):
-            ring.give()
-
     def multiply(team: int) -> None:
         if many:
             build.emit("registers", attr=(many, True))
@@ -47,7 +42,7 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
             x.memory.next_team()
         _join(x, rings, specialised.teams, team)
         with x.memory.repeated():
-            _programs(x, rings, multiply_one, specialised.teams, team)
+            _programs(x, rings, expand_body, specialised.teams, team)
         if specialised.stores:
             # The copy engine reads workgroup memory, which ends with the workgroup.
             build.bulk_wait(0, reading=True)
@@ -120,7 +115,7 @@ def _programs(
 
     line = build.map("ushr", build.workgroup(0), build.constant(x.plan.cluster_size.bit_length() - 1, I32))
     for ring in rings:
-        ring.state = build.constant(0, I32)
+        ring.state = first_state(x)
     if not x.plan.specialised.persistent:
         program(line, [ring.state for ring in rings])
         return
