@@ -109,7 +109,7 @@ class Access:
 class Promotion:
     """The unit sums ``depth`` elements of k for ``columns`` at a time, then registers add that in F32.
 
-    In ``one_set`` of registers all such sums are made, one after the other. A product of fewer than ``least``
+    While registers add the next part's sums are made, unless there is only ``one_set`` for them. A product of fewer than ``least``
     elements of k is made as ``otherwise`` tells, its columns at a time.
     """
 

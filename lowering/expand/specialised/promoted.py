@@ -66,22 +66,26 @@ class Promoted:
                 first = last
 
     def _by_unit(self) -> Value:
-        """What other groups multiply meanwhile hides the additions."""
+        """While the unit makes one part's sums, registers add those of the part before.
+
+        With one set of registers they add before the unit goes on, and what other groups multiply hides it.
+        """
         build, registers = self.x.build, _ROWS * self.promotion.columns // GROUP_THREADS
         made = build.spread(build.constant(0.0, F32), registers)
-        done: list[Value] = []
+        totals: list[Value | None] = []
+        begun: list[tuple[int, Value]] = []
         for a, b, total in self._pieces(registers):
-            a = build.add(a, self.own)
+            totals.append(total)
             for start in range(0, self._depth, self.promotion.depth):
-                sums = self._sums(a, b, start, made)
-                total = sums if total is None else build.add(total, sums)
+                sums = self._begin(build.add(a, self.own), b, start, made)
+                begun.append((len(totals) - 1, sums))
                 if self.promotion.one_set:
                     made = sums
-            assert total is not None
-            done.append(total)
-        return build.join(done)
+                self._add(totals, begun, 0 if self.promotion.one_set else 1)
+        self._add(totals, begun, 0)
+        return build.join([total for total in totals if total is not None])
 
-    def _sums(self, a: Value, b: Value, start: int, made: Value) -> Value:
+    def _begin(self, a: Value, b: Value, start: int, made: Value) -> Value:
         """The unit's sums of elements of k from ``start`` on, maybe in the registers of ``made``."""
         build, left, right = self.x.build, self.left, self.right
         columns, depth = self.promotion.columns, self.promotion.depth
@@ -93,8 +97,16 @@ class Promoted:
             along = [build.constant(side.along(first), I32) for side in (left, right)]
             made = build.group_mma(matrix, build.add(a, along[0]), build.add(b, along[1]), made)
         build.emit("group_commit")
-        build.emit("group_wait", attr=0)
         return made
+
+    def _add(self, totals: list[Value | None], begun: list[tuple[int, Value]], left: int) -> None:
+        """Wait until only so many parts are still made, and add the others' sums to their totals."""
+        if len(begun) > left:
+            self.x.build.emit("group_wait", attr=left)
+        while len(begun) > left:
+            number, sums = begun.pop(0)
+            total = totals[number]
+            totals[number] = sums if total is None else self.x.build.add(total, sums)
 
     def _by_atoms(self) -> Value:
         """Warps have the same rows and columns as by the unit."""
