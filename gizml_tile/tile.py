@@ -291,9 +291,9 @@ class Tile(Operators):
     def dot(self, other: object, *, precision: str = "f32") -> Tile:
         """The matrix product [M, K] x [K, N] in F32, or in I32 for two 8-bit integer tiles.
 
-        ``precision="tf32"`` allows a GPU to round F32 operands to TF32. Units that sum products of FP8 in fewer
-        bits than F32 serve where F32 additions of their partial sums keep the error of a long product within
-        K * 2^-24 of |a| @ |b|, or where ``p.variant("dot", "group_matrix")`` asks for them.
+        ``precision="tf32"`` allows a GPU to round F32 operands to TF32. Units that sum products of FP8 in
+        fewer bits than F32 serve where F32 additions of their partial sums keep the error of a long product
+        within K * 2^-24 of |a| @ |b|, or where ``p.variant("dot", "group_matrix")`` asks for them.
         """
         if not isinstance(other, Tile):
             hint = "; use * with a number" if number(other) is not None else ""

@@ -109,8 +109,8 @@ class Access:
 class Promotion:
     """The unit sums ``depth`` elements of k for ``columns`` at a time, then registers add that in F32.
 
-    While registers add the next part's sums are made, unless there is only ``one_set`` for them. A product of fewer than ``least``
-    elements of k is made as ``otherwise`` tells, its columns at a time.
+    While registers add the next part's sums are made, unless there is only ``one_set`` for them. A product of
+    fewer than ``least`` elements of k is made as ``otherwise`` tells, its columns at a time.
     """
 
     depth: int
