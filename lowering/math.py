@@ -149,13 +149,9 @@ _GELU_EXP2 = (0.6931719779968262, 0.24024367332458496, 0.05550922453403473, 0.00
 
 def exp(e: Arithmetic[V], x: V) -> V:
     """e^x; at most 2.01 ulp from the true value."""
-    return _exp(e, x, _EXP2)
-
-
-def _exp(e: Arithmetic[V], x: V, coefficients: Sequence[float]) -> V:
     x = e.clamp(x, -160.0, 89.0)  # so far below 0 that ``scale`` need not round
     whole, whole_bits = _rounded(e, e.fma(x, e.constant(_LOG2_E), e.constant(_ROUNDING)))
-    return e.scale(_power(e, _exponent_rest(e, x, whole), coefficients), whole, whole_bits)
+    return e.scale(_power(e, _exponent_rest(e, x, whole), _EXP2), whole, whole_bits)
 
 
 def exp2(e: Arithmetic[V], x: V) -> V:
@@ -169,7 +165,7 @@ def exp2(e: Arithmetic[V], x: V) -> V:
 # there are normal numbers. In steps of 2^-22 upon 2 + 96 * 2^-22 the rounding sum's bits are then INSIDE_BITS
 # but for the last 7. What is added is never just the opposite, so of other numbers some bit is set that
 # INSIDE_BITS has not: bits of many sums joined by ``or`` tell whether all are inside.
-_LEAST, _GELU_LEAST = -96, -64
+_LEAST, _MIDDLE_LEAST = -96, -64
 _GRID = 2.0**-22
 INSIDE_BITS, INSIDE_MASK = 0x40000000, -128
 INSIDE_LOW, INSIDE_HIGH = 2.0**-97, 2.0**32
@@ -263,13 +259,36 @@ def tanh(e: Arithmetic[V], x: V) -> V:
 
 def sigmoid(e: Arithmetic[V], x: V) -> V:
     """1 / (1 + e^-x); at most 2.5 ulp off."""
-    power = _exp(e, e.negate(e.absolute(x)), _EXP2_FINE)
-    above = e.select(e.less(x, e.constant(0.0)), power, e.constant(1.0))
-    return e.div(above, e.add(power, e.constant(1.0)))
+    bounded = e.negate(e.clamp(x, -120.0, 120.0))  # beyond, it is 0 or 1
+    whole, bits = _rounded(e, e.fma(bounded, e.constant(_LOG2_E), e.constant(_ROUNDING)))
+    power = _power(e, _exponent_rest(e, bounded, whole), _EXP2_FINE)
+    return _over_one_and_power(e, e.constant(1.0), power, whole, bits)
+
+
+def sigmoid_exponent(e: Arithmetic[V], x: V) -> V:
+    """The rounding sum that ``sigmoid_inside`` starts with, for exponents from -64 to 63."""
+    return e.fma(x, e.constant(-_LOG2_E * _GRID), e.constant(_inside_rounding(_MIDDLE_LEAST)))
+
+
+def sigmoid_inside(e: Arithmetic[V], x: V, exponent: V) -> V:
+    """:func:`sigmoid` of x bit for bit, where the exponent is inside."""
+    whole = e.sub(exponent, e.constant(_inside_rounding(_MIDDLE_LEAST)))
+    rest = _exponent_rest(e, e.negate(x), whole, _GRID)
+    power = _with_exponent(e, rest, exponent, _EXP2_FINE, _MIDDLE_LEAST)
+    return e.reciprocal(e.add(power, e.constant(1.0)))
+
+
+def _over_one_and_power(e: Arithmetic[V], a: V, power: V, whole: V, bits: V) -> V:
+    """a / (1 + 2^whole * power), where the powers of two keep all near 1 until the last of them rounds."""
+    above, zero, none = e.greater(whole, e.constant(0.0)), e.constant(0.0), e.bits_constant(0)
+    down = e.select(above, e.negate(whole), zero), e.bits_select(above, e.bits_sub(none, bits), none)
+    up = e.select(above, zero, whole), e.bits_select(above, none, bits)
+    sum = e.add(e.scale(e.constant(1.0), *down), e.scale(power, *up))
+    return e.scale(e.mul(a, e.reciprocal(sum)), *down)
 
 
 def gelu(e: Arithmetic[V], x: V) -> V:
-    """x / (1 + e^-2u), u = sqrt(2/pi) * (x + 0.044715 x^3); at most 2.5 ulp off, -0 for -infinity.
+    """x / (1 + e^-2u), u = sqrt(2/pi) * (x + 0.044715 x^3); at most 2.6 ulp off, -0 for -infinity.
 
     The exponent is x times the sum of two floats, because an error of it is an error of the exponential
     that the result of a negative x follows; the power of two is applied last, so that it rounds once.
@@ -279,26 +298,20 @@ def gelu(e: Arithmetic[V], x: V) -> V:
     shifted = e.fma(bounded, factor[0], e.constant(_ROUNDING))
     whole, bits = _rounded(e, shifted)
     power = _power(e, _gelu_rest(e, bounded, factor, whole), _GELU_EXP2)
-    # 1 + 2^whole * power, and the result, over a power of two that keeps the larger one near 1.
-    above = e.greater(whole, e.constant(0.0))
-    zero, none = e.constant(0.0), e.bits_constant(0)
-    down = e.select(above, e.negate(whole), zero), e.bits_select(above, e.bits_sub(none, bits), none)
-    up = e.select(above, zero, whole), e.bits_select(above, none, bits)
-    sum = e.add(e.scale(e.constant(1.0), *down), e.scale(power, *up))
     kept = e.select(e.less(x, e.constant(-11.0)), e.constant(-11.0), x)
-    return e.scale(e.mul(kept, e.reciprocal(sum)), *down)
+    return _over_one_and_power(e, kept, power, whole, bits)
 
 
 def gelu_exponent(e: Arithmetic[V], x: V) -> V:
     """The rounding sum that ``gelu_inside`` starts with, for exponents from -64 to 63."""
-    return e.fma(x, _gelu_factor(e, x, _GRID)[0], e.constant(_inside_rounding(_GELU_LEAST)))
+    return e.fma(x, _gelu_factor(e, x, _GRID)[0], e.constant(_inside_rounding(_MIDDLE_LEAST)))
 
 
 def gelu_inside(e: Arithmetic[V], x: V, exponent: V) -> V:
     """:func:`gelu` of x bit for bit, where the exponent is inside."""
-    whole = e.sub(exponent, e.constant(_inside_rounding(_GELU_LEAST)))
+    whole = e.sub(exponent, e.constant(_inside_rounding(_MIDDLE_LEAST)))
     rest = _gelu_rest(e, x, _gelu_factor(e, x, _GRID), whole)
-    power = _with_exponent(e, rest, exponent, _GELU_EXP2, _GELU_LEAST)
+    power = _with_exponent(e, rest, exponent, _GELU_EXP2, _MIDDLE_LEAST)
     return e.mul(x, e.reciprocal(e.add(power, e.constant(1.0))))
 
 

@@ -34,6 +34,7 @@ _Inside = Callable[[KernelArithmetic, Value, Value], Value]
 _INSIDE: dict[str, tuple[_Shared, _Inside, int]] = {
     "exp": (math.exp_exponent, math.exp_inside, 16),
     "exp2": (math.exp2_exponent, math.exp2_inside, 16),
+    "sigmoid": (math.sigmoid_exponent, math.sigmoid_inside, 8),
     "gelu": (math.gelu_exponent, math.gelu_inside, 8),
 }
 
