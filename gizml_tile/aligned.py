@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,8 @@ from gizml_tile.runtime.tensors import TensorInfo
 
 if TYPE_CHECKING:
     from gizml_tile.runtime.cuda.kernel import CudaKernel
+
+Body = Callable[[Program], None]
 
 # Where each row begins, and the memory as a whole.
 _ROW_BYTES, _WHOLE_BYTES = 16, 256
@@ -50,14 +52,17 @@ class _Rows:
     __cuda_array_interface__: dict[str, Any]
 
 
-def _rows(info: TensorInfo) -> _Rows:
+def _rows(info: TensorInfo, *, whole: bool) -> _Rows:
+    """A tensor in rows, which are ``whole`` with what lies between them up to 16 bytes."""
     fast = _fast_axis(info)
     order = [axis for axis in range(len(info.shape)) if axis != fast] + [fast]
+    each = _ROW_BYTES // info.dtype.bytes if whole else 1
+    *sizes, length = (info.shape[axis] for axis in order)
     return _Rows(
         {
             "version": 3,
             "typestr": _INTEGERS[info.dtype.bytes],
-            "shape": tuple(info.shape[axis] for axis in order),
+            "shape": (*sizes, -(-length // each) * each),
             "strides": tuple(info.strides[axis] * info.dtype.bytes for axis in order),
             "data": (info.pointer, False),
             "stream": None,
@@ -65,20 +70,23 @@ def _rows(info: TensorInfo) -> _Rows:
     )
 
 
+def copying(rows: object, made: object, shape: Sequence[int]) -> tuple[tuple[int, ...], Body]:
+    """The grid and the body that copy one tensor to another of so many elements, of two or three axes."""
+    down, across = (-(-size // block) for size, block in zip(shape[-2:], _BLOCK, strict=True))
+
+    def copy_rows(p: Program) -> None:
+        j, i, *before = (p.id(axis) for axis in range(len(shape)))
+        p.write(made, _BLOCK).put(p.read(rows, _BLOCK).at([*before, i, j]), [*before, i, j])
+
+    return (across, down, *shape[:-2]), copy_rows
+
+
 def _copy(source: TensorInfo, to: TensorInfo, stream: int) -> None:
     """Copy a tensor on its device, element by element."""
     from gizml_tile.running import run
 
-    rows, made = _rows(source), _rows(to)
-    shape = made.__cuda_array_interface__["shape"]
-    down, across = (-(-size // block) for size, block in zip(shape[-2:], _BLOCK, strict=True))
-    is_deep = len(shape) > 2
-
-    def copy_rows(p: Program) -> None:
-        j, i, *before = (p.id(axis) for axis in range(3 if is_deep else 2))
-        p.write(made, _BLOCK).put(p.read(rows, _BLOCK).at([*before, i, j]), [*before, i, j])
-
-    run((across, down, *shape[:-2]), copy_rows, stream=stream)
+    rows, made = _rows(source, whole=False), _rows(to, whole=True)
+    run(*copying(rows, made, made.__cuda_array_interface__["shape"]), stream=stream)
 
 
 class CopyingKernel:

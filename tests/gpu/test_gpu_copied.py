@@ -6,7 +6,8 @@ from gpu_cases import numbers, room, wide
 from test_gpu_clusters import HOPPER, assert_product, by_tiles, simulated
 
 import gizml_tile as tile
-from gizml_tile.aligned import aligned
+from gizml_tile.aligned import aligned, copying
+from gizml_tile.lowering.simulate.findings import COSTS
 from gizml_tile.runtime.tensors import describe
 
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
@@ -54,6 +55,16 @@ def test_a_copy_is_dense_but_for_the_ends_of_rows():
     assert (aligned(info).strides, aligned(info).shape) == ((48, 16, 1), (1, 3, 13))
     turned = describe(np.zeros((13, 3), np.float16, "F"))
     assert aligned(turned).strides == (1, 16)
+
+
+@pytest.mark.parametrize("shape", [(9, 13), (3, 17, 300)])
+def test_the_copy(shape):
+    source = np.arange(np.prod(shape), dtype=np.int16).reshape(shape)
+    made = np.full((*shape[:-1], -(-shape[-1] // 8) * 8), -1, np.int16)
+    grid, body = copying(source, made, made.shape)
+    ran = tile.simulate(grid, body, **HOPPER)
+    assert not [str(each) for each in ran.findings if each.kind not in COSTS]
+    assert np.array_equal(made[..., : shape[-1]], source) and not made[..., shape[-1] :].any()
 
 
 def test_what_cannot_be_copied():
