@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from gizml_tile.errors import TileError, here
 
 KINDS = ("cpu", "cuda", "hip", "metal")
-# Where launches run; for the others a program is planned, simulated and shown.
-_LAUNCHED = ("cpu", "cuda", "hip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,9 +294,8 @@ def target(kind: str | None, arch: str | None, devices: tuple[str, ...] = ()) ->
 
 def require_launches(kind: str) -> None:
     """Raise TileError for a kind of device that this version cannot launch on."""
-    if kind not in _LAUNCHED:
+    if kind not in KINDS:
         raise TileError(
-            f"launches on kind {kind!r} are not built yet; this version launches on {', '.join(_LAUNCHED)} "
-            f"(ir, explain and simulate take kind={kind!r} too)",
+            f"launches on kind {kind!r} are not built yet; this version launches on {', '.join(KINDS)}",
             here(),
         )

@@ -92,6 +92,10 @@ class HostBench:
         return best
 
 
+# Kinds of devices that launches can be measured on.
+MEASURED = ("cpu", "cuda", "hip")
+
+
 def bench(device: str, infos: Sequence[TensorInfo], stream: object = None) -> Bench:
     """A bench on the device that tensors are on, on a GPU for launches on ``stream``."""
     if device == "cpu":

@@ -92,11 +92,13 @@ def choose(
     """Which candidate to launch: the fastest where that is measured, else the first that can be traced.
 
     Without ``launching`` nothing is measured on a GPU: what is known already is used. ``stream`` is where
-    a GPU's launches are put. Raises TileError where no candidate can be traced, or where results differ
-    beyond rounding.
+    a GPU's launches are put. On devices where launches cannot be measured it is the first as well. Raises
+    TileError where no candidate can be traced, or where results differ beyond rounding.
     """
-    on_gpu = any(info.device != "cpu" for info in _infos(candidates))
-    measure = measure or os.environ.get(TUNE_VARIABLE, "") == "1" or on_gpu
+    kinds = {info.device.partition(":")[0] for info in _infos(candidates)}
+    can_measure = kinds <= {*trial.MEASURED}
+    on_gpu = can_measure and any(kind != "cpu" for kind in kinds)
+    measure = can_measure and (measure or os.environ.get(TUNE_VARIABLE, "") == "1" or on_gpu)
     key = _key(candidates, measure)
     known = _winners.get(key)
     if known is None:

@@ -14,6 +14,7 @@ import numpy as np
 from ..dtypes import DType, from_numpy
 from ..errors import TileError, here
 from . import dlpack
+from .metal import shaders
 from .objects import DATA_AT, layout_holds
 
 _NUMPY_DTYPES: dict[Any, DType] = {}
@@ -277,6 +278,8 @@ def _describe_torch(tensor: Any, torch: Any, what: str) -> TensorInfo:
         pointer = tensor.data_ptr()
     except RuntimeError as error:
         raise TileError(f"{what} has no memory of its own: {error}", here()) from None
+    if device.startswith("mps"):
+        device, pointer = "metal" + device.removeprefix("mps"), shaders.place(tensor)
     if pointer % dtype.bytes and tensor.numel():
         raise _unaligned(what, dtype.text)
     return TensorInfo(dtype, tuple(tensor.shape), tuple(tensor.stride()), pointer, device, refusal, tensor)

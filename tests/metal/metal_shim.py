@@ -122,9 +122,15 @@ class Texts:
         starts = [each.ctypes.data for each in launch.pieces]
         buffers = [(starts[each.piece] if launch.wanted else 0) + each.byte for each in launch.places()]
         buffers += [each.ctypes.data for each in numbers]
-        groups = (*launch.groups, 1, 1)[:3]
+        return self.launch(number, buffers, launch.groups)
+
+    def launch(self, number: int, buffers: Sequence[int], groups: Sequence[int]) -> str:
+        """Run a text on buffers at addresses; gives what went wrong, if anything did."""
         problem = self._launch(
-            number, (ctypes.c_void_p * max(len(buffers), 1))(*buffers), (ctypes.c_uint * 3)(*groups), False
+            number,
+            (ctypes.c_void_p * max(len(buffers), 1))(*buffers),
+            (ctypes.c_uint * 3)(*groups, *[1] * (3 - len(groups))),
+            False,
         )
         return problem.decode() if problem else ""
 

@@ -12,6 +12,7 @@ from small_kernels import SmallKernel
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, I64, MASK, U8
 from gizml_tile.errors import Place
 from gizml_tile.lowering.atoms import ATOMS
+from gizml_tile.lowering.emit.arguments import Argument
 from gizml_tile.lowering.emit.metal import MetalArtifact, emit
 from gizml_tile.lowering.emit.metal.spelling import literal, name_of
 from gizml_tile.lowering.emit.metal.words import Array, run_text, turn_text
@@ -102,8 +103,8 @@ def test_a_whole_text():
         "}",
     ]
     assert (artifact.entry, artifact.arch, artifact.threads) == ("scale", "apple9", 64)
-    assert (artifact.tensors, artifact.integers) == ((0, 1), ())
-    assert artifact.floats == (Parameter("scalar", 2),)
+    pointers = [Argument(Parameter("pointer", number), I64) for number in range(2)]
+    assert artifact.arguments == (*pointers, Argument(Parameter("scalar", 2), F32))
 
 
 def test_the_persons_line_is_a_comment(tmp_path):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gizml_tile.lowering.kernel_ir.instructions import Parameter
+from gizml_tile.lowering.emit.arguments import Argument
 
 
 @dataclass(frozen=True, slots=True)
 class MetalArtifact:
     """A kernel in the Metal Shading Language and how to launch it.
 
-    A launch passes the buffers of ``tensors``, by their numbers, then ``integers`` as 64-bit numbers one
-    after the other in a buffer, and ``floats`` as 32-bit ones in another; an empty one is left out.
-    Threadgroups have ``threads`` threads along the first axis. A ``persistent`` kernel takes any number of
-    threadgroups. ``workgroup_memory`` is in bytes, and declared in the text.
+    ``arguments`` are tensors, then integers, then floats: a launch passes a buffer for each tensor, one with
+    all integers as 64-bit numbers, and one with all floats of 32 bits; an empty one is left out.
+    Threadgroups have ``threads`` threads along the first axis. ``workgroup_memory`` is in bytes, and declared
+    in the text.
     """
 
     text: str
@@ -22,7 +22,4 @@ class MetalArtifact:
     arch: str
     threads: int
     workgroup_memory: int
-    tensors: tuple[int, ...]
-    integers: tuple[Parameter, ...]
-    floats: tuple[Parameter, ...]
-    persistent: bool = False
+    arguments: tuple[Argument, ...]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gizml_tile.dtypes import F32
-from gizml_tile.lowering.emit.arguments import arguments
+from gizml_tile.lowering.emit.arguments import Argument, arguments
 from gizml_tile.lowering.emit.metal import arithmetic, control, conversions, matrix, memory
 from gizml_tile.lowering.emit.metal.artifact import MetalArtifact
 from gizml_tile.lowering.emit.metal.helpers import HELPERS
 from gizml_tile.lowering.emit.metal.spelling import name_of, type_name
 from gizml_tile.lowering.emit.metal.writer import Rule, Writer
-from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Kernel, Parameter
+from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Kernel
 
 ARCHS = ("apple7", "apple8", "apple9")
 _FAMILIES = (arithmetic, conversions, memory, matrix, control)
@@ -41,10 +43,11 @@ def emit(kernel: Kernel) -> MetalArtifact:
     entry = name_of(kernel.name, "kernel")
     writer = Writer(kernel, RULES)
     writer.block(kernel.body)
-    numbers = [each for each in arguments(kernel) if each.parameter.kind != "pointer"]
-    integers = tuple([each.parameter for each in numbers if each.dtype is not F32])
-    floats = tuple([each.parameter for each in numbers if each.dtype is F32])
-    tensors = tuple([each.number for each in kernel.parameters if each.kind == "pointer"])
+    passed = arguments(kernel)
+    tensors = [each for each in passed if each.parameter.kind == "pointer"]
+    numbers = [each for each in passed if each.parameter.kind != "pointer"]
+    integers = [each for each in numbers if each.dtype is not F32]
+    floats = [each for each in numbers if each.dtype is F32]
     if len(tensors) + 2 > _BUFFERS:
         raise LookupError(f"Metal takes {_BUFFERS - 2} tensors; kernel {kernel.name} has {len(tensors)}")
     parts = [
@@ -70,22 +73,19 @@ def emit(kernel: Kernel) -> MetalArtifact:
         arch=arch,
         threads=kernel.threads,
         workgroup_memory=kernel.workgroup_memory,
-        tensors=tensors,
-        integers=integers,
-        floats=floats,
-        persistent=kernel.persistent,
+        arguments=(*tensors, *integers, *floats),
     )
 
 
-def _structure(writer: Writer, name: str, type: str, numbers: tuple[Parameter, ...]) -> list[str]:
+def _structure(writer: Writer, name: str, type: str, numbers: Sequence[Argument]) -> list[str]:
     if not numbers:
         return []
-    members = [f"    {type} {writer.parameter(each)};" for each in numbers]
+    members = [f"    {type} {writer.parameter(each.parameter)};" for each in numbers]
     return ["\n".join([f"struct {name} {{", *members, "};", ""])]
 
 
 def _parameters(
-    writer: Writer, tensors: tuple[int, ...], integers: tuple[Parameter, ...], floats: tuple[Parameter, ...]
+    writer: Writer, tensors: Sequence[Argument], integers: Sequence[Argument], floats: Sequence[Argument]
 ) -> list[str]:
     kernel = writer.kernel
     stored = {
@@ -94,13 +94,14 @@ def _parameters(
         if each.op == "store" and isinstance(each.attr, Access) and each.attr.space == GLOBAL
     }
     found = []
-    for number in tensors:
+    for each in tensors:
+        number = each.parameter.number
         const = "" if number in stored else "const "
         type = type_name(kernel.tensors[number].dtype, kernel.target)
         found.append(f"device {const}{type}* {writer.tensors[number]}")
     found += ["constant Numbers& numbers"] if integers else []
     found += ["constant Scalars& scalars"] if floats else []
-    buffers = [f"{each} [[buffer({number})]]" for number, each in enumerate(found)]
+    buffers = [f"{text} [[buffer({number})]]" for number, text in enumerate(found)]
     return buffers + [f"{name} [[{attribute}]]" for attribute, name in writer.attributes.items()]
 
 
