@@ -93,7 +93,7 @@ class HostBench:
 
 
 # Kinds of devices that launches can be measured on.
-MEASURED = ("cpu", "cuda", "hip")
+MEASURED = ("cpu", "cuda")
 
 
 def bench(device: str, infos: Sequence[TensorInfo], stream: object = None) -> Bench:

@@ -64,7 +64,8 @@ class MetalKernel:
             function = getattr(mps.compile_shader(self.artifact.text), entry)
         except (RuntimeError, SyntaxError) as error:
             raise TileError(
-                f"kernel {entry}: Metal's compiler refuses its text, which is a defect of this package: {error}",
+                f"kernel {entry}: Metal's compiler refuses its text, which is a defect of this package: "
+                f"{error}",
                 here(),
             ) from None
         most = getattr(function, "max_threads_per_threadgroup", threads)
@@ -96,10 +97,10 @@ class MetalKernel:
             raise TileError("on Metal launches are on PyTorch's own queue; leave stream out", here())
         programs, threads = math.prod(grid), self.artifact.threads
         if programs * threads > _MOST_THREADS:
+            sizes, most = " x ".join(map(str, grid)), _MOST_THREADS // threads
             raise TileError(
-                f"kernel {self.artifact.entry}: a grid of {' x '.join(map(str, grid))} has {programs} "
-                f"programs, and a launch at most {_MOST_THREADS // threads} of {threads} threads; let each do "
-                "more",
+                f"kernel {self.artifact.entry}: a grid of {sizes} has {programs} programs, and a launch at "
+                f"most {most} of {threads} threads; let each do more",
                 here(),
             )
         arguments: list[Any] = [tensors[number].owner for number in self._tensors]
