@@ -24,7 +24,7 @@ from gizml_tile.lowering.expand.specialised import (
     take_once,
     turns_of,
 )
-from gizml_tile.lowering.expand.staging import open_ring, stage_here
+from gizml_tile.lowering.expand.staging import last_uses, open_ring, stage_here
 from gizml_tile.lowering.expand.values import make_tile
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.planning.plan import UNIFORM, TileLayout
@@ -47,12 +47,15 @@ def expand_region(x: Expansion, region: Region) -> None:
 def expand_nodes(x: Expansion, nodes: Sequence[Node]) -> None:
     """Nodes of a region, in program order."""
     deferred = frozenset() if x.plan.specialised is None else x.plan.specialised.deferred
+    ends = last_uses(x.plan, nodes)
     for node in nodes:
         if node not in x.plan.bypassed and node not in deferred:
             with x.at(node):
                 _expand_node(x, node)
                 if node in x.kept:
                     keep(x, node)
+        for read in ends.get(node, ()):
+            x.memory.idle(x.shared(read).buffer)
 
 
 def _expand_node(x: Expansion, node: Node) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gizml_tile.dtypes import I32, I64
@@ -12,8 +12,8 @@ from gizml_tile.lowering.expand.memory import meet
 from gizml_tile.lowering.expand.shared import store_shared
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.kernel_ir.builder import Value
-from gizml_tile.lowering.planning.plan import Stage
-from gizml_tile.nodes import Node
+from gizml_tile.lowering.planning.plan import Plan, Stage
+from gizml_tile.nodes import REDUCTIONS, Node
 
 
 def stage_here(x: Expansion, node: Node) -> None:
@@ -34,6 +34,34 @@ def stage_here(x: Expansion, node: Node) -> None:
             move_block(x, node, stage, buffer, base)
         x.memory.before_read(buffer)
         x.define_shared(node, Shared(buffer, stage.tile, base))
+
+
+def last_uses(plan: Plan, nodes: Sequence[Node]) -> dict[Node, list[Node]]:
+    """The blocks that are staged where they stand among nodes, by the last node that takes of them."""
+    ends: dict[Node, list[Node]] = {}
+    if plan.specialised is not None:
+        return ends
+    for read in nodes:
+        if read not in plan.stages or plan.stages[read].loop is not None or read in plan.chains:
+            continue
+        # What is made of a block where it is wanted takes it there.
+        last, made = read, {read}
+        for node in nodes:
+            if made.isdisjoint(_taken(node)):
+                continue
+            last = node
+            if node.is_tile and node.op not in ("dot", *REDUCTIONS):
+                made.add(node)
+        ends.setdefault(last, []).append(read)
+    return ends
+
+
+def _taken(node: Node) -> Iterator[Node]:
+    yield from node.args
+    for region in node.regions:
+        yield from region.results
+        for inner in region.walk():
+            yield from inner.args
 
 
 def _name(x: Expansion, node: Node) -> str:

@@ -40,6 +40,7 @@ class WorkgroupMemory:
         self._barrier = barrier
         self.limit = limit
         self._taken: dict[int, _Range] = {}
+        self._idle: list[int] = []
         self._pending = _Pending([], [])
 
     @property
@@ -56,6 +57,11 @@ class WorkgroupMemory:
         busy = [*self._pending.written, *self._pending.read]
         offset = self._place(size, [*self._taken.values(), *busy])
         if offset + size > max(self.bytes, _ROOMY_BYTES):
+            offset = self._place(size, list(self._taken.values()))
+        if offset + size > self.limit:
+            for number in self._idle:
+                self.release(number)
+            self._idle = []
             offset = self._place(size, list(self._taken.values()))
         if offset + size > self.limit:
             raise TileError(
@@ -75,6 +81,11 @@ class WorkgroupMemory:
     def release(self, number: int) -> None:
         """Let others have a buffer's bytes."""
         del self._taken[number]
+
+    def idle(self, number: int) -> None:
+        """Let others have a buffer's bytes where they find no room else."""
+        self.before_read(number)
+        self._idle.append(number)
 
     def barrier(self) -> None:
         """All threads of the workgroup meet."""

@@ -15,7 +15,7 @@ from gizml_tile.target import Target
 
 # Measured on an H200: one vector a thread in workgroups of 256 threads copies fastest, and rows that are
 # reduced want 32 to 64 elements a thread.
-_ELEMENTWISE_WARPS, _MOST_WARPS = 8, 16
+_ELEMENTWISE_THREADS, _MOST_THREADS = 256, 512
 _ROW_ELEMENTS = 32
 _MOST_ELEMENTS = 64
 
@@ -26,14 +26,14 @@ def automatic_warps(program: TileProgram, target: Target) -> int:
     elements = max((node.shape[0] * node.shape[1] for node in nodes if node.is_tile), default=1)
     lanes = target.facts.lanes
     if any(node.op in REDUCTIONS for node in nodes):
-        warps, most = elements // (_ROW_ELEMENTS * lanes), _MOST_WARPS
+        threads, most = elements // _ROW_ELEMENTS, _MOST_THREADS
     else:
         views = [node.attr for node in nodes if isinstance(node.attr, View)]
         narrowest = min((program.tensors[view.tensor].dtype.bytes for view in views), default=4)
-        warps, most = elements // (VECTOR_BYTES // narrowest * lanes), _ELEMENTWISE_WARPS
-        if elements > _MOST_ELEMENTS * most * lanes:
-            most = _MOST_WARPS
-    return max(1, min(warps, most, target.facts.workgroup_threads // lanes))
+        threads, most = elements // (VECTOR_BYTES // narrowest), _ELEMENTWISE_THREADS
+        if elements > _MOST_ELEMENTS * most:
+            most = _MOST_THREADS
+    return max(1, min(threads, most, target.facts.workgroup_threads) // lanes)
 
 
 def best_blocked(
@@ -54,7 +54,7 @@ def best_blocked(
     """
     lanes = target.facts.lanes
     share = max(shape[0] * shape[1] // (lanes * warps), 1)
-    vector = min(best_vector(moves), share, shape[axis])
+    vector = min(best_vector(moves, lanes), share, shape[axis])
     order = (1, 0) if axis == 1 else (0, 1)
     first = None if shared is None else 1 - shared
     linear = blocked(shape, order, vector, lanes, warps, warps_first=first)

@@ -15,7 +15,6 @@ from gizml_tile.lowering.planning.variants import choose
 from gizml_tile.target import Target
 
 MULTIPLY_ADD = "multiply-add"
-_MOST_ACCUMULATORS = 128
 _F32_BITS = 24
 _VECTOR_BYTES = 16
 _WIDE = 4  # neighbours that a thread reads of an operand at once for multiply-adds
@@ -99,12 +98,13 @@ def plan_by_rows(target: Target, dtype: DType, shape: Shape, warp_rows: Sequence
 
 
 def automatic_warps(target: Target, elements: int, *, atoms: bool) -> int:
-    """4 warps, or 8 where accumulators of so many elements would take too many registers of a thread of 4.
+    """4 warps, or 8 where accumulators of so many elements would take over half of a thread's registers of 4.
 
     Multiply-adds need registers for operands too, and other warps to hide what they wait for: measured on
     an H200 for F32, 64 accumulators a thread are faster than 128.
     """
-    most = _MOST_ACCUMULATORS if atoms else _MOST_ACCUMULATORS // 2
+    half = (target.facts.registers + 1) // 2
+    most = half if atoms else half // 2
     return 4 if elements <= 4 * target.facts.lanes * most else 8
 
 

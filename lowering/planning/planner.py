@@ -24,6 +24,7 @@ from gizml_tile.lowering.planning.group_products import group_dot
 from gizml_tile.lowering.planning.in_memory import plan_in_memory
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
 from gizml_tile.lowering.planning.parts import find_parts
+from gizml_tile.lowering.planning.pieces import cut_products
 from gizml_tile.lowering.planning.plan import Access, Chain, Choice, Dot, Plan, Specialised, Stage, TileLayout
 from gizml_tile.lowering.planning.registers import check_registers
 from gizml_tile.lowering.planning.residency import residents
@@ -73,7 +74,7 @@ def plan(
     Raises TileError where a variant that the program asks for cannot serve, or the program does not fit
     the device.
     """
-    program = sink_scales(program)
+    program, signature = cut_products(sink_scales(program), target, signature)
     uses = find_uses(program)
     reads_and_puts = [node for node in program.body.walk() if node.op in ("read", "put")]
     state = Planning(

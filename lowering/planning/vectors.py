@@ -9,7 +9,6 @@ from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.nodes import Node, TileProgram, View
 
 VECTOR_BYTES = 16
-_LANES = 32
 _SECTOR_BYTES = 32
 _TURN_SECTORS = 4  # what the cache gives to a warp at a time
 
@@ -37,8 +36,8 @@ def traffic(
     return Traffic(size, max(vector, 1))
 
 
-def best_vector(moves: Sequence[Traffic]) -> int:
-    """The neighbours with which all accesses together take the fewest turns of the cache.
+def best_vector(moves: Sequence[Traffic], lanes: int) -> int:
+    """The neighbours with which all accesses of a warp together take the fewest turns of the cache.
 
     A tensor that cannot be moved so many at once takes several accesses, whose lanes lie apart: BF16 and
     F32 together are best with 4 neighbours, of 8 and 16 bytes.
@@ -51,13 +50,13 @@ def best_vector(moves: Sequence[Traffic]) -> int:
     def cost(vector: int) -> tuple[float, float]:
         """Turns and accesses for an element of each tensor."""
         accesses = sum(1 / min(move.vector, vector) for move in moves)
-        return sum(_turns(move, vector) for move in moves), accesses
+        return sum(_turns(move, vector, lanes) for move in moves), accesses
 
     return min(vectors, key=cost)
 
 
-def _turns(move: Traffic, vector: int) -> float:
+def _turns(move: Traffic, vector: int, lanes: int) -> float:
     """The turns of the cache for an element, where lanes lie ``vector`` elements apart."""
     width = min(move.vector, vector)
-    sectors = min(_LANES, _LANES * vector * move.bytes // _SECTOR_BYTES)
-    return max(sectors / _TURN_SECTORS, 1) / (width * _LANES)
+    sectors = min(lanes, lanes * vector * move.bytes // _SECTOR_BYTES)
+    return max(sectors / _TURN_SECTORS, 1) / (width * lanes)

@@ -12,7 +12,7 @@ from gizml_tile.target import gpus
 KINDS = {target.arch: target.kind for target in gpus()}
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a", "gfx942", "gfx1201"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a", "gfx942", "gfx1201", "apple9"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_example(program, arch, monkeypatch, capsys):
     launches = 0

@@ -22,6 +22,16 @@ def product(p, a, b, c, *, B, K=32):
 
 
 @tile.kernel(grid=1)
+def overwritten(p, x, y, out, *, B=128, K=32):
+    """A product of what is overwritten later, and so is read where it stands."""
+    A, B_, C = p.read(out, [B, K]), p.read(y, [K, B]), p.write(out, [B, B])
+    acc = p.zeros([B, B])
+    for k in range(A.blocks(1)):
+        acc += A[0, k] @ B_[k, 0]
+    C[0, 0] = acc
+
+
+@tile.kernel(grid=1)
 def two(p, a, b, c, *, B, K=32):
     A, B_, C = p.read(a, [B, K]), p.read(b, [K, B]), p.write(c, [B, B])
     plus, minus = p.zeros([B, B]), p.zeros([B, B])
@@ -72,7 +82,7 @@ MISTAKES = [
         "fit these blocks",
     ),
     (
-        product,
+        overwritten,
         {"B": 128, "K": 1024},
         "acc += A[0, k]",
         "the program needs 262144 bytes of workgroup memory and a workgroup has 232448; make the blocks "

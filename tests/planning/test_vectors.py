@@ -27,8 +27,9 @@ from gizml_tile.program import trace
         ([], 4),
     ],
 )
-def test_the_vector_that_costs_the_fewest_turns(moves, vector):
-    assert best_vector(moves) == vector
+@pytest.mark.parametrize("lanes", [32, 64])
+def test_the_vector_that_costs_the_fewest_turns(moves, vector, lanes):
+    assert best_vector(moves, lanes) == vector
 
 
 @pytest.mark.parametrize(
