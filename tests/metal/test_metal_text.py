@@ -163,9 +163,9 @@ def test_products_and_what_bf16_is():
 
     text = product("apple8")
     assert (
-        "    UNROLL for (ushort m = 0; m < 2; m++)\n"
-        "        UNROLL for (ushort n = 0; n < 4; n++)\n"
-        "            multiply_accumulate(v_3 + 8 * m + 2 * n, v_1 + 2 * m, v_2 + 2 * n);\n"
+        "    UNROLL for (ushort row = 0; row < 2; row++)\n"
+        "        UNROLL for (ushort column = 0; column < 4; column++)\n"
+        "            multiply_accumulate(v_3 + 8 * row + 2 * column, v_1 + 2 * row, v_2 + 2 * column);\n"
     ) in text
     assert "v_2[r] = as_type<bfloat2>(t1_0[r / 2])[r % 2];" in text
     assert "device const bfloat* t0" in text
@@ -199,6 +199,7 @@ def test_numbers_and_structures():
         (1.0, F32, "1.0f"),
         (-0.0, F32, "(-0.0f)"),
         (1e30, F32, "1e+30f"),
+        (-160.0, F32, "(-160.0f)"),
         (math.inf, F32, "INFINITY"),
         (-math.inf, F32, "(-INFINITY)"),
         (math.nan, F32, "NAN"),

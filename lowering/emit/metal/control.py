@@ -94,6 +94,7 @@ def _loop(writer: Writer, instruction: Instruction) -> Words:
     with writer.loop():
         for param in carried:
             writer.made_in[param] = writer.loops[-1]
+            writer.owners.add(param)
         writer.block(block)
         _settle(writer, homes, block.results)
     writer.line("}")

@@ -28,12 +28,12 @@ def _mma(writer: Writer, instruction: Instruction) -> Words:
         writer.each([home, sums], "{} = {};".format)
     helper = writer.helper("multiply_accumulate")
     # Steps of k are outermost, so that neighbours do not wait for each other's sums.
-    counts = {"k": matrix.k, "m": matrix.m, "n": matrix.n}
+    counts = {"step": matrix.k, "row": matrix.m, "column": matrix.n}
     depth = [name for name, count in counts.items() if count > 1]
     places = (
-        (home[0][0].name, ("m", 2 * matrix.n), ("n", 2)),
-        (a, ("m", 2 * matrix.k), ("k", 2)),
-        (b, ("n", 2 * matrix.k), ("k", 2)),
+        (home[0][0].name, ("row", 2 * matrix.n), ("column", 2)),
+        (a, ("row", 2 * matrix.k), ("step", 2)),
+        (b, ("column", 2 * matrix.k), ("step", 2)),
     )
     texts = [_pointer(name, [term for term in terms if term[0] in depth]) for name, *terms in places]
     writer.nested([(name, counts[name]) for name in depth], f"{helper}({', '.join(texts)});")

@@ -36,7 +36,7 @@ RESERVED = frozenset(
     "bfloat uchar ushort uint ulong vec matrix packed_float as_type access sampler texture buffer "
     "INFINITY NAN UNROLL min max abs fma fmin fmax clamp mulhi precise fast mem_flags vec "
     "simd_shuffle simd_shuffle_xor simdgroup_barrier threadgroup_barrier simdgroup_matrix "
-    "r k m n tid lane simdgroup group groups memory thread_index lane_index simdgroup_index "
+    "r row column step tid lane simdgroup group groups memory thread_index lane_index simdgroup_index "
     "numbers scalars Numbers Scalars".split()
 )
 
@@ -87,7 +87,7 @@ def _float(value: float) -> str:
         text = f"{value:.{digits}g}"
         if struct.pack("f", min(max(float(text), -3.4028235e38), 3.4028235e38)) == exact:
             break
-    text = text if "." in text or "e" in text else f"{text}.0"
+    text = repr(float(text))
     return f"(-{text[1:]}f)" if text[0] == "-" else f"{text}f"
 
 

@@ -44,7 +44,8 @@ class Writer:
 
     ``values`` has each instruction's registers, ``results`` those of each value that a loop or a branch
     gives, ``helpers`` the functions that the text begins with, ``attributes`` what the hardware tells a
-    thread (its parameter's name and type by Metal's name), ``made_in`` the loop that a value was made in.
+    thread (its parameter's name and type by Metal's name), ``made_in`` the loop that a value was made in,
+    ``owners`` the values whose variables are their own.
     """
 
     def __init__(self, kernel: Kernel, rules: dict[str, Rule]) -> None:
@@ -57,6 +58,7 @@ class Writer:
         self.attributes: dict[str, str] = {}
         self.loops = [0]
         self.made_in: dict[Instruction, int] = {}
+        self.owners: set[Instruction] = set()
         self.uses = Uses(kernel.body)
         self._loop_count = 0
         self._rules = rules
@@ -218,17 +220,19 @@ class Writer:
         return (name,) * count
 
     def target_of(self, instruction: Instruction, operands: Sequence[Instruction] | None = None) -> Words:
-        """Variables for a value: those of a carried operand that nobody else reads, else new ones.
+        """Variables for a value: those of an operand that nobody else reads, else new ones.
 
         So what a loop adds to stays where it is from turn to turn.
         """
         dtype, count = instruction.dtype, instruction.count
         assert dtype is not None
+        found = None
         for operand in instruction.args if operands is None else operands:
-            alike = operand.op == "param" and (operand.dtype, operand.count) == (dtype, count)
-            if alike and self.made_in.get(operand) == self.loops[-1] and self.uses.count(operand) == 1:
-                return self.values[operand]
-        return self.fresh(dtype, count)
+            own = operand in self.owners and (operand.dtype, operand.count) == (dtype, count)
+            if own and self.made_in.get(operand) == self.loops[-1] and self.uses.count(operand) == 1:
+                found = self.values[operand]
+        self.owners.add(instruction)
+        return found or self.fresh(dtype, count)
 
     def array(self, value: Instruction) -> str:
         """The name of an array with a value's registers in order, which is made where there is none."""
@@ -298,11 +302,14 @@ class Writer:
         for instruction in together:
             needed = not self.uses.is_within(instruction, together)
             self._fused[instruction] = self.target_of(instruction) if needed else ()
-        self.line(f"UNROLL for (ushort r = 0; r < {together[0].count}; r++) {{")
+        head = len(self.lines)
+        self.line(f"UNROLL for (ushort r = 0; r < {together[0].count}; r++)")
         with self.indented():
             for instruction in together:
                 self._instruction(instruction)
-        self.line("}")
+        if len(self.lines) > head + 2:
+            self.lines[head] += " {"
+            self.line("}")
         self._fused.clear()
 
     def _locate(self, place: Place) -> None:
