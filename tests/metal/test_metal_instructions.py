@@ -8,6 +8,7 @@ from metal_shim import Texts
 from recorded import Recorder, assert_as_simulated, of_metal
 from small_metal_kernels import CASES, programs, recorded
 
+from gizml_tile.dtypes import F32
 from gizml_tile.lowering.emit.metal.module import RULES
 from gizml_tile.lowering.simulate import Memory
 
@@ -43,3 +44,20 @@ def test_all_instructions_are_among_them(executed):
     seen = {each.op for launch, _ in executed.values() for each in launch.kernel.body.walk()}
     elsewhere = "workgroup workgroups warp parameter warp_barrier exp2 log2 reciprocal rsqrt tanh".split()
     assert set(RULES) - seen == set(elsewhere)
+
+
+def test_what_approximates_is_near(tmp_path):
+    """Metal's fast functions have errors of their own; the shim's are the nearest floats'."""
+    ops = "exp2 log2 reciprocal rsqrt tanh".split()
+    builds = {op: lambda build, op=op: build.output(build.map(op, positive(build))) for op in ops}
+    launches = [recorded(op, build, "apple9") for op, build in builds.items()]
+    assert not any(Texts([each.artifact for each in launches], tmp_path).run(launches))
+    for op, launch in zip(ops, launches, strict=True):
+        assert f"fast::{'divide(1.0f, ' if op == 'reciprocal' else op}" in launch.artifact.text
+        got, want = (each[1].view(np.float32) for each in (launch.pieces, launch.wanted))
+        np.testing.assert_allclose(got, want, rtol=2**-22)
+
+
+def positive(build):
+    """Floats above 0."""
+    return build.map("max", build.map("abs", build.input(F32, 8)), build.constant(1e-6, F32))

@@ -6,9 +6,11 @@ import itertools
 import math
 import struct
 
+import numpy as np
 import pytest
 from small_kernels import SmallKernel
 
+import gizml_tile as tile
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, I64, MASK, U8
 from gizml_tile.errors import Place
 from gizml_tile.lowering.atoms import ATOMS
@@ -335,3 +337,22 @@ def test_the_parameters_that_are_missing():
     build.tensor(F32)
     build.emit("parameter", (), Parameter("size", 0, 0), I64, 1)
     refused(build, "kernel kernel has no number Parameter")
+
+
+@tile.kernel(grid=lambda y, **_: (tile.cdiv(y.shape[0], 64),))
+def doubled(p, x, y):
+    i = p.id(0)
+    p.write(y, [64])[i] = p.read(x, [64])[i] * 2
+
+
+def test_the_source_of_a_kernel():
+    x = np.zeros(100, np.float16)
+    texts = [
+        doubled.source(x, x, kind="metal", **arch) for arch in ({}, {"arch": "apple9"}, {"arch": "apple7"})
+    ]
+    assert texts[0] == texts[1] and texts[0].startswith("// doubled for metal (apple9)")
+    assert texts[2].startswith("// doubled for metal (apple7)")
+    line = "    // test_metal_text.py:{}: p.write(y, [64])[i] = p.read(x, [64])[i] * 2"
+    assert line.format(doubled.__wrapped__.__code__.co_firstlineno + 3) in texts[0].splitlines()
+    stored = doubled.source(x, x, kind="metal", arch="apple7", storage=[tile.BF16, tile.FP8])
+    assert "device const ushort* x" in stored and "device uchar* y" in stored
