@@ -53,16 +53,14 @@ class Promoted:
     def _depth(self) -> int:
         return self.node.args[0].shape[1]
 
-    def _pieces(self, registers: int) -> Iterator[tuple[Value, Value, Value | None]]:
-        """Where pieces of so many registers begin in the operands, and what each adds to."""
+    def _pieces(self, registers: int) -> Iterator[tuple[int, int, Value | None]]:
+        """The first row and column of pieces of so many registers, and what each adds to."""
         build, (rows, columns) = self.x.build, self.node.shape
         first = 0
         for down in range(0, rows // self.x.plan.dots[self.node].groups, _ROWS):
             for across in range(0, columns, registers * GROUP_THREADS // _ROWS):
-                a = build.add(self.left.base, build.constant(self.left.across(down), I32))
-                b = build.add(self.right.base, build.constant(self.right.across(across), I32))
                 last = first + registers
-                yield a, b, None if self.total is None else build.pick(self.total, range(first, last))
+                yield down, across, None if self.total is None else build.pick(self.total, range(first, last))
                 first = last
 
     def _by_unit(self) -> Value:
@@ -72,12 +70,15 @@ class Promoted:
         """
         build, registers = self.x.build, _ROWS * self.promotion.columns // GROUP_THREADS
         made = build.spread(build.constant(0.0, F32), registers)
+        own = build.add(self.left.base, self.own)
         totals: list[Value | None] = []
         begun: list[tuple[int, Value]] = []
-        for a, b, total in self._pieces(registers):
+        for down, across, total in self._pieces(registers):
             totals.append(total)
+            a = build.add(own, build.constant(self.left.across(down), I32))
+            b = build.add(self.right.base, build.constant(self.right.across(across), I32))
             for start in range(0, self._depth, self.promotion.depth):
-                sums = self._begin(build.add(a, self.own), b, start, made)
+                sums = self._begin(a, b, start, made)
                 begun.append((len(totals) - 1, sums))
                 if self.promotion.one_set:
                     made = sums
@@ -112,17 +113,22 @@ class Promoted:
         """Warps have the same rows and columns as by the unit."""
         build, dot = self.x.build, self.promotion.otherwise
         assert dot is not None and dot.atom is not None
-        left, right = (self._source(arg) for arg in self.node.args[:2])
         done = []
-        for a, b, total in self._pieces(dot.c.registers):
+        for down, across, total in self._pieces(dot.c.registers):
             assert total is not None
-            sources = replace(left, base=a), replace(right, base=b)
-            done.append(by_atoms(self.x, dot, dot.atom, *sources, total))
+            a = self._source(self.node.args[0], self.left, down)
+            b = self._source(self.node.args[1], self.right, across)
+            done.append(by_atoms(self.x, dot, dot.atom, a, b, total))
         # One thread of a group tells that all of it have read their blocks.
         build.barrier(GROUP_BARRIER, GROUP_THREADS, each=True)
         return build.join(done)
 
-    def _source(self, arg: Node) -> Shared:
-        found = operand(arg)
+    def _source(self, arg: Node, side: Side, number: int) -> Shared:
+        """An operand from a row of a (or a column of b) on."""
+        build, found = self.x.build, operand(arg)
         shared: Shared = self.x.shared(found.node)
-        return shared.transposed() if found.transposed else shared
+        assert shared.base is not None
+        # In elements, where a side counts in chunks.
+        further = build.constant(side.across(number) * side.each, I32)
+        moved = replace(shared, base=build.add(shared.base, further))
+        return moved.transposed() if found.transposed else moved
