@@ -19,6 +19,7 @@ Body = Callable[[Program], None]
 # Where each row begins, and the memory as a whole.
 _ROW_BYTES, _WHOLE_BYTES = 16, 256
 _BLOCK = (8, 256)
+_CUDA = 2
 # Elements are copied as bits.
 _INTEGERS = {1: "|u1", 2: "<i2"}
 
@@ -47,12 +48,17 @@ def bytes_of(info: TensorInfo) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A tensor's elements as integers, in rows along the contiguous axis."""
+    """A tensor's elements on a device as integers, in rows along the contiguous axis."""
 
     __cuda_array_interface__: dict[str, Any]
+    ordinal: int
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The device, by DLPack's number for CUDA."""
+        return _CUDA, self.ordinal
 
 
-def _rows(info: TensorInfo, *, whole: bool) -> _Rows:
+def _rows(info: TensorInfo, ordinal: int, *, whole: bool) -> _Rows:
     """A tensor in rows, which are ``whole`` with what lies between them up to 16 bytes."""
     fast = _fast_axis(info)
     order = [axis for axis in range(len(info.shape)) if axis != fast] + [fast]
@@ -66,7 +72,8 @@ def _rows(info: TensorInfo, *, whole: bool) -> _Rows:
             "strides": tuple(info.strides[axis] * info.dtype.bytes for axis in order),
             "data": (info.pointer, False),
             "stream": None,
-        }
+        },
+        ordinal,
     )
 
 
@@ -81,11 +88,11 @@ def copying(rows: object, made: object, shape: Sequence[int]) -> tuple[tuple[int
     return (across, down, *shape[:-2]), copy_rows
 
 
-def _copy(source: TensorInfo, to: TensorInfo, stream: int) -> None:
+def _copy(source: TensorInfo, to: TensorInfo, ordinal: int, stream: int) -> None:
     """Copy a tensor on its device, element by element."""
     from gizml_tile.running import run
 
-    rows, made = _rows(source, whole=False), _rows(to, whole=True)
+    rows, made = _rows(source, ordinal, whole=False), _rows(to, ordinal, whole=True)
     run(*copying(rows, made, made.__cuda_array_interface__["shape"]), stream=stream)
 
 
@@ -130,5 +137,5 @@ class CopyingKernel:
                 size = bytes_of(aligned(tensors[number]))
                 address = open_until_launched.enter_context(borrowed(ordinal, size, plan.stream))
                 given[number] = aligned(tensors[number], address)
-                _copy(tensors[number], given[number], plan.stream)
+                _copy(tensors[number], given[number], ordinal, plan.stream)
             self.kernel(given, scalars, grid, plan.stream)

@@ -91,9 +91,9 @@ def is_asked(state: Planning) -> bool:
 def are_new(products: Iterable[Node]) -> bool:
     """Whether products were simulated and assembled here, but have not run on a device.
 
-    So far these are other types than of 16 bits, and those that are turned.
+    So far these are other types than of 16 bits.
     """
-    return any(operand(node.args[0]).node.dtype not in (F16, BF16) or is_turned(node) for node in products)
+    return any(operand(node.args[0]).node.dtype not in (F16, BF16) for node in products)
 
 
 def is_turned(product: Node) -> bool:

@@ -156,8 +156,7 @@ def test_rows_are_reduced_by_the_first():
         ((128, 8192, 8192), 2),
         ((128, 4096, 8192), 4),
         ((1024, 1152, 1024), 1),  # 72 programs: two workgroups each are more than there is room for
-        ((1024, 1024, 448), 1),  # seven turns
-        ((1024, 1024, 512), 2),
+        ((1024, 1024, 960), 1),  # fifteen turns
         ((4096, 4096, 4096), 1),
     ],
 )
@@ -167,11 +166,11 @@ def test_few_programs_are_shared(shape, size):
     told = matmul.explain(*tensors, **HOPPER)
     table = [line.split("  ")[2] for line in told.split("loop: workgroups\n")[1].splitlines()[:4]]
     smaller = [f"cluster of {each}" for each in (4, 2) if each <= size]
-    assert table[: len(smaller) + 1] == ["one", *smaller]
+    assert table[: len(smaller) + 1] == [*smaller, "one"]
 
 
 def test_a_size_compiles_anew_only_where_the_room_differs():
-    few = matmul.source(*operands(1024, 1024, 1024), SHARE="cluster of 2", **HOPPER)
+    few = matmul.source(*operands(1024, 1024, 1024), **HOPPER)
     assert few == matmul.source(*operands(512, 1024, 2048), SHARE="cluster of 2", **HOPPER)
     assert few != matmul.source(*operands(512, 1024, 2048), SHARE="one", **HOPPER)
 
