@@ -116,6 +116,25 @@ def exchange(source: Linear, target: Linear, element_bytes: int, banks: int = 32
     return min(options, key=lambda each: each.wavefronts + len(each.store.groups) + len(each.load.groups))
 
 
+def exchange_along(
+    source: Linear, target: Linear, element_bytes: int, axis: int, run: int, banks: int = 32
+) -> Exchange:
+    """The exchange with the fewest turns, of those whose vectors go along an axis, at most ``run`` elements.
+
+    For a target that is loaded in parts, whose elements along other axes belong to different ones.
+    """
+    sides = (_Side.of(target, once=False), _Side.of(source, once=True))
+    step = source.shape[1] if axis == 0 else 1
+    most = bit_length(min(run, max(CHUNK_BYTES // element_bytes, 1)))
+    options = []
+    for bits in range(most + 1):
+        vector = tuple(step << bit for bit in range(bits))
+        for order in (sides, sides[::-1]):
+            memory, parts = _memory(order, vector, source.shape, element_bytes, banks)
+            options.append(_build(source, target, vector, memory, parts, element_bytes, banks))
+    return min(options, key=lambda each: each.wavefronts + len(each.store.groups) + len(each.load.groups))
+
+
 @dataclass(frozen=True, slots=True)
 class _Side:
     """What the algebra needs of a layout: places as row-major numbers, 0 for bits that take no part."""

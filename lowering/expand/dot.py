@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gizml_tile.dtypes import F32, I32, DType
-from gizml_tile.layout import Linear
+from gizml_tile.layout import Linear, vector_width
 from gizml_tile.layout.bits import bit_length, combine
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.fragments import Fragments
@@ -17,7 +17,7 @@ from gizml_tile.lowering.kernel_ir.instructions import Atom, Matrix
 from gizml_tile.lowering.planning.plan import Dot, TileLayout
 from gizml_tile.nodes import Node
 
-# Multiply-adds read so many bytes at a time of an operand that is contiguous along k.
+# So many bytes are read at a time of an operand that is contiguous along k.
 _WIDE_BYTES = 16
 # So many of a thread's multiply-adds are written out; longer products loop over blocks of k.
 _MOST_WRITTEN = 4096
@@ -72,10 +72,12 @@ def by_atoms(x: Expansion, dot: Dot, atom: Atom, a: Source, b: Source, c: Value)
 def _atom_steps(
     x: Expansion, source: Source, layout: TileLayout, axis: int, steps: int, fragment: Linear
 ) -> Step:
-    """How an atom's fragments are read: those of several steps at once whose elements lie in between."""
-    own, depth = fragment.bits("register"), fragment.shape[axis]
-    bases = layout.linear.bases("register")[own : own + bit_length(steps)]
-    together = 1 << sum(basis[axis] < depth for basis in bases)
+    """How an atom's fragments are read: those of several steps at once that a lane has side by side."""
+    own, together = fragment.bits("register"), 1
+    if isinstance(source, Shared):
+        widest = _WIDE_BYTES // source.tile.dtype.bytes
+        runs = vector_width(fragment, axis)[0], vector_width(layout.linear, axis)[0]
+        together = max(min(runs[1], widest) // runs[0], 1)
     read = _steps(x, source, layout, axis, steps // together, own + bit_length(together))
     held: dict[int, Value] = {}
 

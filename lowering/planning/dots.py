@@ -42,20 +42,34 @@ def plan_dot(
     forced: str | None = None,
     a_registers: TileLayout | None = None,
     prefer_rows: bool = False,
+    stored_bytes: int = 0,
     place: Place | None = None,
 ) -> tuple[Dot, Choice]:
     """How a product of ``shape`` (M, N, K) is made, and what else was considered.
 
     ``a_registers`` is the layout that a already has in registers: a grid of warps in which a can stay
     there is taken before others. ``prefer_rows`` puts the warps along the rows, so that a reduction along
-    the columns needs no workgroup memory. Raises TileError where a ``forced`` variant cannot serve.
+    the columns needs no workgroup memory. ``stored_bytes`` are those of an element of the tensor that the
+    result goes to, if it does. Raises TileError where a ``forced`` variant cannot serve.
     """
     choice = choose_unit(target, a_dtype, b_dtype, shape, precision, forced, place)
     atom = next((atom for atom in ATOMS if atom.name == choice.chosen), None)
     grids = sorted(_grids(shape, warps, atom), key=lambda grid: _traffic(shape, grid))
     if prefer_rows:
         grids.sort(key=lambda grid: -grid[0])
-    dots = [dot for grid in grids for dot in _dots(target, atom, a_dtype, shape, grid, warps)]
+    operand = F32 if a_dtype.is_float else I32
+    runs = [(1, 1)]
+    if atom is not None and not target.can("matrix_load"):
+        read = _VECTOR_BYTES // min(a_dtype.bytes, b_dtype.bytes)
+        written = _VECTOR_BYTES // stored_bytes if stored_bytes else read
+        runs = list(dict.fromkeys([(read, written), (read, read), (1, 1)]))
+    dots = [
+        _multiply_add(target, operand, shape, grid, warps)
+        if atom is None
+        else _of_atoms(atom, shape, grid, warps, *run)
+        for grid in grids
+        for run in runs
+    ]
     stay = [dot for dot in dots if a_registers is not None and dot.a.linear == a_registers.linear]
     return (stay or dots)[0], choice
 
@@ -213,26 +227,14 @@ def _warp_bases(shape: Shape, grid: tuple[int, int], warps: int) -> list[Basis]:
 # Layouts
 
 
-def _dots(
-    target: Target, atom: Atom | None, a_dtype: DType, shape: Shape, grid: tuple[int, int], warps: int
-) -> Iterator[Dot]:
-    """The ways to lay a product over a grid of warps, best first."""
-    bases = _warp_bases(shape, grid, warps)
-    if atom is None:
-        yield _multiply_add(target, F32 if a_dtype.is_float else I32, shape, grid, bases)
-        return
-    if not target.can("matrix_load"):
-        yield _of_atoms(atom, shape, grid, bases, _VECTOR_BYTES // atom.a_dtype.bytes)
-    yield _of_atoms(atom, shape, grid, bases, 1)
-
-
-def _of_atoms(atom: Atom, shape: Shape, grid: tuple[int, int], bases: list[Basis], run: int) -> Dot:
-    """Atoms side by side, so that a lane has ``run`` neighbours along k in a, and along the rows of c.
+def _of_atoms(atom: Atom, shape: Shape, grid: tuple[int, int], warps: int, read: int, written: int) -> Dot:
+    """Atoms side by side, so that a lane has ``read`` neighbours along k in a, ``written`` in a row of c.
 
     Where an atom gives it fewer, the next atoms' elements are what comes in between: which element of a tile
     an atom counts as its k or its column is all the same.
     """
     m, n, k = shape
+    bases = _warp_bases(shape, grid, warps)
     rows, columns = _steps(atom.m, m // grid[0]), _steps(atom.n, n // grid[1])
     depth = _steps(atom.k, k)
     across, down = [(0, step) for step in columns], [(step, 0) for step in rows]
@@ -241,8 +243,8 @@ def _of_atoms(atom: Atom, shape: Shape, grid: tuple[int, int], bases: list[Basis
         atom.b, (k, n), [*((step, 0) for step in depth), *across], [(0, column) for _, column in bases]
     )
     c = _cover(atom.c, (m, n), [*across, *down], bases)
-    along_k = _order(atom.k, vector_width(atom.a, 1)[0], run, len(depth))
-    along_n = _order(atom.n, vector_width(atom.c, 1)[0], run, len(columns))
+    along_k = _order(atom.k, vector_width(atom.a, 1)[0], read, len(depth))
+    along_n = _order(atom.n, vector_width(atom.c, 1)[0], written, len(columns))
     where = f"{atom.name} over {grid[0]} x {grid[1]} warps"
     return Dot(
         atom,
@@ -297,11 +299,10 @@ def _cover(fragment: Linear, shape: tuple[int, int], repeats: list[Basis], warp:
     return Linear.of(shape, register=register, lane=[*map(inside, fragment.bases("lane"))], warp=warp)
 
 
-def _multiply_add(
-    target: Target, operand: DType, shape: Shape, grid: tuple[int, int], warp: list[Basis]
-) -> Dot:
+def _multiply_add(target: Target, operand: DType, shape: Shape, grid: tuple[int, int], warps: int) -> Dot:
     """Each thread has a block of c in pieces of up to 4 x 4; the pieces of lanes are neighbours."""
     m, n, k = shape
+    warp = _warp_bases(shape, grid, warps)
     rows, columns = m // grid[0], n // grid[1]
     row_lanes, column_lanes = _lanes(target.facts.lanes, rows, columns)
     down, row_bases = _pieces(rows, row_lanes)

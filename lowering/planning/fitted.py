@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gizml_tile.dtypes import DType
 from gizml_tile.layout import Linear, vector_width
 from gizml_tile.layout.bits import bit_length
-from gizml_tile.layout.exchange import exchange
+from gizml_tile.layout.exchange import exchange_along
 from gizml_tile.lowering.planning.plan import SharedTile
 from gizml_tile.nodes import Node
 
@@ -56,7 +56,9 @@ def is_turned(fragment: Linear, axis: int) -> bool:
 @lru_cache(maxsize=1024)
 def fitted_tile(dtype: DType, written: Linear, read: Linear, banks: int) -> SharedTile:
     """The form of memory in which two layouts both have wide accesses and few bank conflicts."""
-    memory = exchange(written, read, dtype.bytes, banks).memory
+    runs = [vector_width(read, axis)[0] for axis in (0, 1)]
+    axis = runs.index(max(runs))
+    memory = exchange_along(written, read, dtype.bytes, axis, runs[axis], banks).memory
     rows, columns = ([offset for _, offset in memory.bases(name)] for name in ("row", "column"))
     shape = written.shape
     return SharedTile(dtype, shape, tuple(rows), tuple(columns), f"{shape[0]} x {shape[1]} as fragments want")

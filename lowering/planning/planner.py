@@ -218,6 +218,7 @@ def _plan_dots(state: Planning) -> None:
             place=node.place,
             a_registers=_product_layout(state, a),
             prefer_rows=_is_reduced_along_columns(state, node),
+            stored_bytes=_stored_bytes(state, node),
         )
         state.dots[node] = dot
         state.chose(node, "dot", choice)
@@ -239,6 +240,14 @@ def _is_reduced_along_columns(state: Planning, node: Node) -> bool:
         for member in members
         for user, _ in state.uses.of(member)
     )
+
+
+def _stored_bytes(state: Planning, node: Node) -> int:
+    """The bytes of an element of the widest tensor that tiles of a product's class go to; 0 for none."""
+    members = state.classes[node].nodes if node in state.classes else [node]
+    puts = [user for member in members for user, number in state.uses.of(member) if number == 0]
+    puts = [user for user in puts if user.op == "put"]
+    return max((state.program.tensors[_tensor(put)].dtype.bytes for put in puts), default=0)
 
 
 def _lay_out(state: Planning) -> None:

@@ -56,3 +56,33 @@ def test_threads_that_turn_a_block_have_all_of_it(shape, axis, lanes, warps):
     assert (found.layout.size("lane"), found.layout.size("warp")) == (lanes, warps)
     assert vector_width(found.layout, axis)[0] >= min(found.vector, shape[axis])
     assert found.vector * found.across <= max(shape[0] * shape[1] // (lanes * warps), 1)
+
+
+@tile.kernel(grid=1)
+def chained(p, q, k, v, y, *, ROWS=64, KEYS=64, DEPTH=64):
+    """Weights are made of one product's results, and are the left operand of the other."""
+    scores = p.read(q, [ROWS, DEPTH])[0, 0] @ p.read(k, [KEYS, DEPTH])[0, 0].T
+    weights = (scores - scores.max(1)).to(tile.F16)
+    p.write(y, [ROWS, DEPTH])[0, 0] = weights @ p.read(v, [KEYS, DEPTH])[0, 0]
+
+
+@pytest.mark.parametrize(
+    "kind, arch, stays",
+    [
+        ("hip", "gfx90a", True),
+        ("hip", "gfx950", True),
+        ("hip", "gfx1100", False),  # whose operands are in each half of a wave
+        ("hip", "gfx1201", True),
+        ("metal", "apple9", True),
+    ],
+)
+def test_results_of_a_product_are_operands_of_another_as_they_lie(kind, arch, stays):
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.integers(-2, 3, (64, 64)).astype(np.float16) for _ in range(3))
+    y = np.zeros((64, 64), np.float32)
+    assert ("operand of a product" not in chained.explain(q, k, v, y, kind=kind, arch=arch)) == stays
+    ran = chained.simulate(q, k, v, y, kind=kind, arch=arch)
+    assert not ran.findings, ran.findings
+    q, k, v = (each.astype(np.float32) for each in (q, k, v))
+    scores = q @ k.T
+    assert (y == (scores - scores.max(1, keepdims=True)) @ v).all()
