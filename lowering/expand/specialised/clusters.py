@@ -77,7 +77,6 @@ def add_columns(x: Expansion, loop: Node, sums: Sequence[Value]) -> None:
     assert cluster is not None
     value = _joined(x, sums)
     size, each = cluster.size, [value.count // cluster.size for value in sums]
-    build.emit("cluster_begun")
 
     def part(rank: int) -> Value:
         """The columns of a workgroup, of all sums."""
@@ -126,7 +125,6 @@ def add_first(x: Expansion, loop: Node, sums: Sequence[Value], rest: Callable[[]
         return []
 
     def give() -> Sequence[Value]:
-        build.emit("cluster_begun")
         # One after the other: the number of the one that sends tells where.
         for rank in range(1, cluster.size):
             mine = build.map("eq", build.rank(), build.constant(rank, I32))

@@ -38,6 +38,9 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
     def multiply(team: int) -> None:
         if many:
             build.emit("registers", attr=(many, True))
+        if specialised.cluster is not None:
+            # Before the first blocks have come, so that nothing waits for it later.
+            build.emit("cluster_begun")
         if team:
             x.memory.next_team()
         _join(x, rings, specialised.teams, team)
