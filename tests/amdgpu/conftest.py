@@ -1,5 +1,14 @@
+"""Makes the corpus of GPU kernels, the examples and small kernels importable from the tests here."""
+
 import sys
 from pathlib import Path
 
-for folder in ("amdgpu", "gpu", "random_programs"):
-    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
+import pytest
+
+for folder in ("gpu", "assemble", "metal", "random_programs"):
+    sys.path.append(str(Path(__file__).parents[1] / folder))
+
+
+@pytest.fixture(autouse=True)
+def no_disk_cache(monkeypatch):
+    monkeypatch.setenv("GIZML_TILE_CACHE", "off")

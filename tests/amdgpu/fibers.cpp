@@ -9,13 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 
-extern "C" {
-void gz_entry(const void *arguments);
-extern char gz_memory[];
-extern const uint64_t gz_memory_bytes;
-extern const int gz_wave;
-}
-
 namespace {
 
 const int MOST = 1024, STACK = 1 << 18, SLOT = 128, DONE = -1;
@@ -36,6 +29,8 @@ Fiber fibers[MOST];
 int threads, current, phase, meetings;
 void *outside;
 const void *arguments;
+void (*entry)(const void *);
+int gz_wave;
 Packet packet;
 uint32_t workgroup[3];
 char slots[2][MOST][3 * SLOT];
@@ -86,7 +81,7 @@ void meet(int operation) {
 }
 
 void begin() {
-    gz_entry(arguments);
+    entry(arguments);
     meet(DONE);
     abort();
 }
@@ -254,17 +249,25 @@ void gz_matrix(int family, int side, int depth, int a_type, int b_type, int a_co
     }
 }
 
+// A kernel in a library of its own: the length of its waves, its threads and its workgroup memory.
+struct Kernel {
+    void (*entry)(const void *arguments);
+    char *memory;
+    uint64_t memory_bytes;
+    int32_t wave, threads;
+};
+
 // Run a kernel over a grid of workgroups; what is wrong, or nothing.
-const char *gz_launch(const void *given, int count, const uint32_t *sizes) {
-    arguments = given, threads = count, error[0] = 0;
-    if (count < 1 || count > MOST || count % gz_wave) return "this many threads are no whole waves";
-    for (int axis = 0; axis < 3; axis++) packet.grid[axis] = sizes[axis] * (axis ? 1 : count);
+const char *gz_launch(const Kernel *kernel, const void *given, const uint32_t *sizes) {
+    arguments = given, entry = kernel->entry, threads = kernel->threads, gz_wave = kernel->wave, error[0] = 0;
+    if (threads < 1 || threads > MOST || threads % gz_wave) return "this many threads are no whole waves";
+    for (int axis = 0; axis < 3; axis++) packet.grid[axis] = sizes[axis] * (axis ? 1 : threads);
     for (workgroup[2] = 0; workgroup[2] < sizes[2]; workgroup[2]++)
         for (workgroup[1] = 0; workgroup[1] < sizes[1]; workgroup[1]++)
             for (workgroup[0] = 0; workgroup[0] < sizes[0]; workgroup[0]++) {
                 // NaN in every type of floats: what is read before it is written shows.
-                memset(gz_memory, 0xFF, gz_memory_bytes);
-                for (int number = 0; number < count; number++) prepare(fibers[number]);
+                memset(kernel->memory, 0xFF, kernel->memory_bytes);
+                for (int number = 0; number < threads; number++) prepare(fibers[number]);
                 current = phase = 0, meetings++;
                 gz_switch(&outside, fibers[0].stack_pointer);
                 if (error[0]) return error;

@@ -39,18 +39,18 @@ def retargeted(artifact: AmdgpuArtifact) -> str:
     text = re.sub(rf"^{memory} = .*\n", "", text, flags=re.M).replace(memory, "@gz_memory")
     lines = [
         f"@gz_memory = global [{max(size, 1)} x i8] zeroinitializer, align 16",
-        f"@gz_memory_bytes = constant i64 {size}",
-        f"@gz_wave = constant i32 {Target('hip', artifact.arch).facts.lanes}",
+        f"@gz_kernel = constant {{ptr, ptr, i64, i32, i32}} {{ptr @gz_entry, ptr @gz_memory, i64 {size}, "
+        f"i32 {Target('hip', artifact.arch).facts.lanes}, i32 {artifact.threads}}}",
         text,
         _entry(artifact),
     ]
     for name in REPLACED:
-        lines[3] = lines[3].replace(f"@llvm.{name}", f"@gz_{name.replace('.', '_')}")
+        lines[2] = lines[2].replace(f"@llvm.{name}", f"@gz_{name.replace('.', '_')}")
     for result, name, operands in re.findall(r"^declare (.*) @llvm\.amdgcn\.([\w.]+)\((.*)\)$", text, re.M):
         own = f"@gz_{name.replace('.', '_')}"
-        lines[3] = lines[3].replace(f"@llvm.amdgcn.{name}(", f"{own}(")
+        lines[2] = lines[2].replace(f"@llvm.amdgcn.{name}(", f"{own}(")
         if name.startswith(("mfma", "wmma")):
-            lines[3] = lines[3].replace(f"declare {result} {own}({operands})\n", "")
+            lines[2] = lines[2].replace(f"declare {result} {own}({operands})\n", "")
             lines.append(_matrix(artifact, name, result, own, _split(operands)))
     if "@gz_matrix(" in "".join(lines):
         lines.append(f"declare void @gz_matrix({', '.join(['i32'] * 8 + ['ptr'] * 4)})")
@@ -118,26 +118,29 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 @functools.cache
-def _fibers() -> Path:
-    made = Path(_folder().name, "fibers.o")
-    subprocess.run(["g++", "-std=c++17", "-O2", "-fPIC", "-c", FIBERS, "-o", made], check=True)
-    return made
+def _fibers() -> ctypes.CDLL:
+    """The library that kernels call, and that launches them."""
+    made = Path(_folder().name, "fibers.so")
+    subprocess.run(["g++", "-std=c++17", "-O2", "-fPIC", "-shared", FIBERS, "-o", made, "-lm"], check=True)
+    found = ctypes.CDLL(str(made), ctypes.RTLD_GLOBAL)
+    found.gz_launch.restype = ctypes.c_char_p
+    return found
 
 
 @functools.cache
 def loaded(artifact: AmdgpuArtifact) -> ctypes.CDLL:
-    """A library that runs a kernel."""
+    """A library with a kernel."""
     stem = Path(_folder().name, f"kernel{loaded.cache_info().misses}")
     code, library = stem.with_suffix(".o"), stem.with_suffix(".so")
     code.write_bytes(compiled_for_host(retargeted(artifact)))
-    subprocess.run(["g++", "-shared", code, _fibers(), "-o", library, "-lm"], check=True)
-    found = ctypes.CDLL(str(library))
-    found.gz_launch.restype = ctypes.c_char_p
-    return found
+    subprocess.run(["ld", "-shared", code, "-o", library], check=True)
+    return ctypes.CDLL(str(library))
 
 
 def launch(artifact: AmdgpuArtifact, arguments: bytes, workgroups: Sequence[int]) -> None:
     """Run a kernel with packed arguments over so many workgroups along each axis."""
     sizes = (ctypes.c_uint32 * 3)(*workgroups, *(1,) * (3 - len(workgroups)))
-    wrong = loaded(artifact).gz_launch(arguments, artifact.threads, sizes)
+    fibers = _fibers()
+    kernel = ctypes.c_char.in_dll(loaded(artifact), "gz_kernel")
+    wrong = fibers.gz_launch(ctypes.byref(kernel), arguments, sizes)
     assert not wrong, wrong.decode()

@@ -8,6 +8,8 @@ from gpu_cases import Case, numbers, room
 from product_cases import attention, matmul
 from row_cases import layernorm, rmsnorm, softmax
 
+from gizml_tile.dtypes import BF16
+from gizml_tile.lowering.atoms import atoms
 from gizml_tile.target import Target
 
 
@@ -77,10 +79,10 @@ def moves(kind: str) -> list[Case]:
     ]
 
 
-def cases(arch: str) -> list[Case]:
+def cases(arch: str, kind: str = "cuda") -> list[Case]:
     """All of them for an architecture; sm_75 has units for F16 and none for BF16."""
-    target = Target("cuda", arch)
-    kind = "bf16" if target.can("bf16_16x8x16") else "f16"
+    target = Target(kind, arch)
+    kind = "bf16" if any(atom.a_dtype is BF16 for atom in atoms(target)) else "f16"
     f32 = {"BM": 128, "BN": 128, "BK": 16, "WARPS": 8}
     return [
         *products(kind, target.facts.workgroup_memory),
