@@ -110,7 +110,9 @@ class Texts:
     """Texts compiled together, to be launched in this process by their number."""
 
     def __init__(self, artifacts: Sequence[MetalArtifact], folder: Path) -> None:
-        self._launch = ctypes.CDLL(str(compile_texts(artifacts, folder))).launch
+        different = list(dict.fromkeys(artifacts))
+        self._numbers = [different.index(each) for each in artifacts]
+        self._launch = ctypes.CDLL(str(compile_texts(different, folder))).launch
         self._launch.restype = ctypes.c_char_p
 
     def run(self, launches: Sequence[Launch]) -> list[str]:
@@ -127,7 +129,7 @@ class Texts:
     def launch(self, number: int, buffers: Sequence[int], groups: Sequence[int]) -> str:
         """Run a text on buffers at addresses; gives what went wrong, if anything did."""
         problem = self._launch(
-            number,
+            self._numbers[number],
             (ctypes.c_void_p * max(len(buffers), 1))(*buffers),
             (ctypes.c_uint * 3)(*groups, *[1] * (3 - len(groups))),
             False,
@@ -136,7 +138,8 @@ class Texts:
 
 
 def run_watched(launches: Sequence[Launch], folder: Path, sanitizer: str) -> str:
-    """Run all texts at their grids' corners in a program that a sanitizer watches; gives what it says."""
+    """Run each text once, at its grid's corners, watched by a sanitizer; gives what that says."""
+    launches = list({each.artifact: each for each in launches}.values())
     program = compile_texts([each.artifact for each in launches], folder, sanitizer)
     script: list[str] = []
     for number, each in enumerate(launches):

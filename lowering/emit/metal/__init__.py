@@ -22,8 +22,9 @@ against a stand-in for PyTorch's compiler that executes the text likewise.
 
 **From Apple's documents.** The language and its functions, 32 KiB of threadgroup memory, 31 buffers, 1024
 threads, SIMD-groups of 32 lanes ("Metal Shading Language Specification", "Metal Feature Set Tables"); that
-``precise::divide`` and ``precise::sqrt`` are correctly rounded, and the nearest even is what conversions to
-floats round to (the specification's chapter on numerical compliance).
+quotients, roots and fused multiply-adds are correctly rounded without fast math, and that conversions to
+floats round to the nearest even (the specification's chapter on numerical compliance). ``precise::divide``
+is what the language's own headers call that quotient in any mode.
 
 **Unverified.** That Apple's compiler takes the text: the stand-in accepts C++ that Metal may refuse. Which
 elements of an 8x8 matrix a lane holds: Apple's specification leaves it open, and what is used here is what

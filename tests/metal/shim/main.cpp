@@ -36,7 +36,7 @@ int main(int, char** words) {
             std::vector<char> bytes = contents(name);
             // As large as the tensors in it, so that the address sanitizer sees what lies beyond.
             memory[number] = static_cast<char*>(malloc(bytes.size()));
-            memcpy(memory[number], bytes.data(), bytes.size());
+            if (!bytes.empty()) memcpy(memory[number], bytes.data(), bytes.size());
         }
         if (fscanf(script, "%d", &buffers) != 1) return 2;
         std::vector<void*> arguments(buffers);
