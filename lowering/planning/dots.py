@@ -58,11 +58,11 @@ def plan_dot(
     if prefer_rows:
         grids.sort(key=lambda grid: -grid[0])
     operand = F32 if a_dtype.is_float else I32
-    runs = [(1, 1)]
+    runs = [(1, 0)]
     if atom is not None and not target.can("matrix_load"):
         read = _VECTOR_BYTES // min(a_dtype.bytes, b_dtype.bytes)
         written = _VECTOR_BYTES // stored_bytes if stored_bytes else read
-        runs = list(dict.fromkeys([(read, written), (read, read), (1, 1)]))
+        runs = list(dict.fromkeys([(read, written), (read, read), (1, 0)]))
     dots = [
         _multiply_add(target, operand, shape, grid, warps)
         if atom is None
@@ -231,7 +231,7 @@ def _of_atoms(atom: Atom, shape: Shape, grid: tuple[int, int], warps: int, read:
     """Atoms side by side, so that a lane has ``read`` neighbours along k in a, ``written`` in a row of c.
 
     Where an atom gives it fewer, the next atoms' elements are what comes in between: which element of a tile
-    an atom counts as its k or its column is all the same.
+    an atom counts as its k or its column is all the same. 0 is for what an atom gives.
     """
     m, n, k = shape
     bases = _warp_bases(shape, grid, warps)
@@ -243,8 +243,11 @@ def _of_atoms(atom: Atom, shape: Shape, grid: tuple[int, int], warps: int, read:
         atom.b, (k, n), [*((step, 0) for step in depth), *across], [(0, column) for _, column in bases]
     )
     c = _cover(atom.c, (m, n), [*across, *down], bases)
-    along_k = _order(atom.k, vector_width(atom.a, 1)[0], read, len(depth))
-    along_n = _order(atom.n, vector_width(atom.c, 1)[0], written, len(columns))
+    own = vector_width(atom.a, 1)[0]
+    along_k = _order(atom.k, own, max(read, own), len(depth))
+    size = min(atom.n, n)
+    own = min(vector_width(atom.c, 1)[0], size)
+    along_n = _order(size, own, written or own, len(columns))
     where = f"{atom.name} over {grid[0]} x {grid[1]} warps"
     return Dot(
         atom,
@@ -257,12 +260,17 @@ def _of_atoms(atom: Atom, shape: Shape, grid: tuple[int, int], warps: int, read:
 
 
 def _order(size: int, own: int, wanted: int, steps: int) -> list[int]:
-    """Where the bits of a coordinate go, so that steps of atoms come right after a lane's ``own`` elements.
+    """Where the bits of a coordinate go, so that a lane has the ``wanted`` neighbours, if there are so many.
 
-    An atom has ``size`` elements along the axis, and there are 2 ** ``steps`` atoms.
+    An atom has ``size`` elements along the axis, of which a lane has ``own`` side by side, and there are
+    2 ** ``steps`` atoms: their steps come right after a lane's own elements, or what it has too much of
+    after the other lanes'.
     """
     first, last = bit_length(own), bit_length(size)
-    moved = min(max(bit_length(wanted) - first, 0), steps)
+    moved = min(bit_length(wanted) - first, steps)
+    if moved < 0:
+        kept, end = first + moved, last + moved
+        return [*range(kept), *range(end, last), *range(kept, end), *range(last, last + steps)]
     return [
         *range(first),
         *range(first + moved, last + moved),

@@ -86,3 +86,19 @@ def test_results_of_a_product_are_operands_of_another_as_they_lie(kind, arch, st
     q, k, v = (each.astype(np.float32) for each in (q, k, v))
     scores = q @ k.T
     assert (y == (scores - scores.max(1, keepdims=True)) @ v).all()
+
+
+@pytest.mark.parametrize("kind, arch", TARGETS)
+@pytest.mark.parametrize("m, n, k", [(16, 8, 32), (8, 4, 64), (128, 16, 32), (16, 128, 16), (4, 256, 32)])
+@pytest.mark.parametrize("stored", [2, 4])
+def test_products_of_few_rows_or_columns(kind, arch, m, n, k, stored):
+    rng = np.random.default_rng(m)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    c = np.zeros((m, n), f"f{stored}")
+
+    def body(p):
+        p.write(c, [m, n]).put(p.read(a, [m, k]).at([0, 0]).dot(p.read(b, [k, n]).at([0, 0])), [0, 0])
+
+    ran = tile.simulate(1, body, kind=kind, arch=arch)
+    assert not [each for each in ran.findings if not each.is_cost]
+    assert (c == (a.astype(np.float32) @ b.astype(np.float32)).astype(c.dtype)).all()
