@@ -21,7 +21,7 @@ _ROW_BYTES, _WHOLE_BYTES = 16, 256
 _BLOCK = (8, 256)
 _CUDA = 2
 # Elements are copied as bits.
-_INTEGERS = {1: "|u1", 2: "<i2"}
+_INTEGERS = {1: "|u1", 2: "<i2", 4: "<i4"}
 
 
 def aligned(info: TensorInfo, pointer: int = _WHOLE_BYTES) -> TensorInfo:
