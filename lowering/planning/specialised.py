@@ -191,10 +191,14 @@ def _are_chained(state: Planning, products: list[Node], loops: list[Node | None]
 def _is_for_who_asks(state: Planning, products: list[Node], loops: list[Node | None]) -> bool:
     """Whether roles were simulated and assembled here, but have not run on a device.
 
-    So far these are products of products, and tensors whose contiguous axis is the last but one, and
-    operands of 8 bits.
+    So far these are products of products, and tensors of more than 8 bits whose contiguous axis is the last
+    but one.
     """
-    turned = any(fast_axis(state.signature, node) == 0 for node in _blocks(products))
+    turned = any(
+        fast_axis(state.signature, node) == 0
+        for node in _blocks(products)
+        if node.dtype is not None and node.dtype.bits > 8
+    )
     return turned or are_new(products) or _are_chained(state, products, loops)
 
 

@@ -80,7 +80,7 @@ def checked(kernel, *tensors, **constants):
     return text
 
 
-def bound(a, b, steps=2):
+def bound(a, b, steps=4):
     """As F32 sums; each step of the unit more that registers do not add may lose 2^-13 of its part's sum."""
     return (steps * 2.0**-13 + a.shape[1] * HALF_ULP) * (np.abs(wide(a)) @ np.abs(wide(b)))
 
@@ -106,7 +106,7 @@ def test_fp8(block, dot, shape):
     text = checked(matmul, a, b, y, DOT=dot, **dict(zip(("BM", "BN", "BK"), block, strict=True)))
     assert f"wgmma.mma_async.sync.aligned.m64n{min(block[1], 128)}k32.f32.e4m3.e4m3" in text
     assert ("mma.sync" in text) != bool(dot)
-    assert (np.abs(wide(y) - wide(a) @ wide(b)) <= bound(a, b, 2 if dot else 0)).all()
+    assert (np.abs(wide(y) - wide(a) @ wide(b)) <= bound(a, b, 4 if dot else 0)).all()
 
 
 @pytest.mark.parametrize("loop", ["specialised", "alternating"])
@@ -124,7 +124,7 @@ def test_sums_of_one_sign_that_a_kernel_asks_for():
     y = room(64, 16)
     checked(matmul, a, b, y, BM=64, BN=16, DOT="group_matrix")
     off = np.abs(wide(y) - wide(a) @ wide(b))
-    assert (off > bound(a, b, 0)).any() and (off <= bound(a, b, 4)).all()
+    assert (off > bound(a, b, 0)).any() and (off <= bound(a, b, 16)).all()
 
 
 def test_a_scale_for_each_block():
@@ -205,8 +205,17 @@ def test_why_not(tensors, constants, why):
     assert why in str(error.value)
 
 
+@pytest.mark.parametrize("kind, total", [("fp8", tile.F32), ("i1", tile.I32), ("u1", tile.I32)])
+def test_roles_without_being_asked_for(kind, total):
+    a, b = operands(128, 128, 256, kind)
+    y = room(128, 128, kind="f32" if kind == "fp8" else "i4")
+    assert "wgmma" in matmul.source(a, b, y, **HOPPER, SUM=total, LOOP="")
+
+
 def test_what_is_told():
     a, b = operands(128, 128, 256)
+    asked = matmul.explain(a, b, room(128, 128), **HOPPER, DOT="group_matrix")
+    assert "sums of 128 of k in about 14 bits added in F32\n" in asked
     told = matmul.explain(a, b, room(128, 128), **HOPPER)
     assert "asynchronous, 64 x 128 by each four warps" in told
     assert "sums of 64 of k in about 14 bits added in F32, but by f16_16x8x16 where there are less" in told
