@@ -30,7 +30,7 @@ def rocm() -> tempfile.TemporaryDirectory[str]:
 
 def run(program: str, *, with_rocm: bool = True, **environment: str) -> str:
     """What a program prints, whose errors of the package are printed too."""
-    paths = [HERE, HERE.parent / "amdgpu", *filter(None, sys.path)]
+    paths = [HERE, HERE.parent / "amdgpu", HERE.parent / "gpu", *filter(None, sys.path)]
     around = os.environ | {
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
         "GIZML_TILE_CACHE": "off",
