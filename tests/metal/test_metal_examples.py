@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-import importlib
-
-import example_launches
 import pytest
-from example_launches import EXAMPLES, PROGRAMS, Catcher, run_example
+from example_launches import PROGRAMS, Catcher, run_example
 from metal_shim import Texts, run_watched
 from recorded import Recorder, assert_as_simulated
 
 import gizml_tile as tile
 from gizml_tile.lowering import simulate as simulation
 
-SMALL = {"BM": 64, "BN": 64, "BK": 32}
-# Blocks that fit 32 KiB of threadgroup memory, by kernel.
-BLOCKS = {"matmul": SMALL, "linear": SMALL}
-# It has no blocks to make smaller.
-TOO_LARGE = {"pool"}
-
 
 @pytest.fixture(scope="module")
 def launches():
     """Every launch of every example, with the memory before and after."""
     recorder = Recorder()
-
-    def kernel(launched, *args, **named):
-        name = launched._kernel.__name__
-        kind = "cuda" if name in TOO_LARGE else "metal"
-        return launched.simulate(*args, kind=kind, **named | BLOCKS.get(name, {})).results
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GIZML_TILE_CACHE", "off")
         patch.setattr(simulation, "simulate", recorder.simulate)
-        patch.setitem(example_launches.BLOCKS, "attention", {"BM": 16, "BN": 16})
-        patch.syspath_prepend(str(EXAMPLES))
-        defaults = importlib.import_module("matmul").matmul_explicit.__kwdefaults__
-        for name, size in SMALL.items():
-            patch.setitem(defaults, name, size)
-        Catcher(patch, kernel, lambda grid, body: tile.simulate(grid, body, kind="metal").results)
+        Catcher(
+            patch,
+            lambda kernel, *args, **named: kernel.simulate(*args, kind="metal", **named).results,
+            lambda grid, body: tile.simulate(grid, body, kind="metal").results,
+        )
         for program in PROGRAMS:
             run_example(patch, program)
     return recorder.launches
