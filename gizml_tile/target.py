@@ -17,9 +17,10 @@ class Facts:
     whatever the hardware's own word. A person's ``warps`` count 32 threads each on every device (see
     `Target.warps`). ``workgroup_memory`` is what one workgroup may have, ``unit_memory`` what those of one
     unit share, ``reserved_memory`` what the hardware takes of that for each; ``registers`` are 32-bit ones
-    of a thread, ``unit_registers`` of a unit. Rates are of the largest board in use with the architecture,
-    for predictions alone: memory in bytes a second, the clock in hertz, and fused multiply-adds of one unit
-    in a cycle, with ``matrix_rates`` by the bits of a matrix operand.
+    of a thread, of which ``accumulators`` should be results of products at most, ``unit_registers`` of a
+    unit. Rates are of the largest board in use with the architecture, for predictions alone: memory in bytes
+    a second, the clock in hertz, and fused multiply-adds of one unit in a cycle, with ``matrix_rates`` by
+    the bits of a matrix operand.
     ``abilities`` name what only some architectures have:
 
     ===================  ==============================================================================
@@ -44,6 +45,7 @@ class Facts:
     unit_memory: int
     reserved_memory: int
     registers: int
+    accumulators: int
     unit_registers: int
     unit_threads: int
     unit_workgroups: int
@@ -87,6 +89,7 @@ def _nvidia(
         unit_memory=unit_memory * 1024,
         reserved_memory=1024,
         registers=255,
+        accumulators=128,
         unit_registers=65536,
         unit_threads=threads,
         unit_workgroups=workgroups,
@@ -145,6 +148,7 @@ def _cdna(
         unit_memory=memory * 1024,
         reserved_memory=0,
         registers=512,
+        accumulators=256,
         unit_registers=4 * 512 * 64,
         unit_threads=2048,
         unit_workgroups=16,
@@ -159,13 +163,14 @@ def _cdna(
 
 
 def _rdna(
+    accumulators: int,
     units: int,
     memory_rate: float,
     clock: float,
     matrix_rates: tuple[int, int],
     abilities: frozenset[str],
 ) -> Facts:
-    """``matrix_rates`` are those of 16 and 8 bits."""
+    """``matrix_rates`` are those of 16 and 8 bits. Operands of RDNA 3 take twice the registers."""
     return Facts(
         lanes=32,
         workgroup_threads=1024,
@@ -173,6 +178,7 @@ def _rdna(
         unit_memory=64 * 1024,
         reserved_memory=0,
         registers=256,
+        accumulators=accumulators,
         unit_registers=2 * 1536 * 32,
         unit_threads=1024,
         unit_workgroups=16,
@@ -193,9 +199,9 @@ _AMD = {
     "gfx90a": _cdna(64, 32, 110, 1.6e12, 1.7e9, 64, (128, 512, 512), _CDNA2),
     "gfx942": _cdna(64, 32, 304, 5.3e12, 2.1e9, 128, (128, 1024, 2048), _CDNA3),
     "gfx950": _cdna(160, 64, 256, 8.0e12, 2.4e9, 128, (128, 2048, 4096), _CDNA4),
-    "gfx1100": _rdna(96, 0.96e12, 2.5e9, (256, 256), _RDNA3),
-    "gfx1151": _rdna(40, 0.256e12, 2.9e9, (256, 256), _RDNA3),
-    "gfx1201": _rdna(64, 0.64e12, 2.97e9, (512, 1024), _RDNA4),
+    "gfx1100": _rdna(32, 96, 0.96e12, 2.5e9, (256, 256), _RDNA3),
+    "gfx1151": _rdna(32, 40, 0.256e12, 2.9e9, (256, 256), _RDNA3),
+    "gfx1201": _rdna(64, 64, 0.64e12, 2.97e9, (512, 1024), _RDNA4),
 }
 
 _APPLE7 = frozenset("simdgroup_f16_8x8x8 simdgroup_f32_8x8x8 exp2_f32".split())
@@ -210,6 +216,7 @@ def _apple(units: int, memory_rate: float, clock: float, abilities: frozenset[st
         unit_memory=60 * 1024,
         reserved_memory=0,
         registers=128,
+        accumulators=64,
         unit_registers=208 * 1024 // 4,
         unit_threads=3072,
         unit_workgroups=32,

@@ -15,6 +15,7 @@ from gizml_tile.lowering.planning.variants import choose
 from gizml_tile.target import Target
 
 MULTIPLY_ADD = "multiply-add"
+_MOST_OF_MULTIPLY_ADDS = 64
 _F32_BITS = 24
 _VECTOR_BYTES = 16
 _WIDE = 4  # neighbours that a thread reads of an operand at once for multiply-adds
@@ -112,13 +113,13 @@ def plan_by_rows(target: Target, dtype: DType, shape: Shape, warp_rows: Sequence
 
 
 def automatic_warps(target: Target, elements: int, *, atoms: bool) -> int:
-    """4 warps, or 8 where accumulators of so many elements would take over half of a thread's registers of 4.
+    """4 warps, or 8 where accumulators of so many elements would be too many for a thread of 4.
 
     Multiply-adds need registers for operands too, and other warps to hide what they wait for: measured on
     an H200 for F32, 64 accumulators a thread are faster than 128.
     """
-    half = (target.facts.registers + 1) // 2
-    most = half if atoms else half // 2
+    most = target.facts.accumulators
+    most = most if atoms else min(most, _MOST_OF_MULTIPLY_ADDS)
     return 4 if elements <= 4 * target.facts.lanes * most else 8
 
 

@@ -26,8 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 
 # What comgr does before it makes code.
 OPTIMISED = 3
-# 128 sums in each thread are too many beside operands that both halves of a wave hold. More warps fit.
-TIGHT = {"matmul bf16 128x128x32, 4 warps, 3 stages", "attention bf16 128", "attention bf16 128 causal"}
+# One register of 256 is one too many beside operands that both halves of a wave hold.
+TIGHT = {"attention bf16 128 causal"}
 _FACTS = ("vgpr_count", "vgpr_spill_count", "private_segment_fixed_size", "group_segment_fixed_size")
 
 
