@@ -94,7 +94,7 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
         help="a constant: BM=64",
     )
     parser.add_argument("-g", "--grid", help="the grid, such as 8 or 8,4")
-    parser.add_argument("-k", "--kind", help="the kind of device: cpu or cuda")
+    parser.add_argument("-k", "--kind", help="the kind of device: cpu, cuda, hip or metal")
     parser.add_argument("--arch", help="the device's architecture, such as sm_90a")
     parser.set_defaults(look=name)
 

@@ -60,7 +60,7 @@ def source(
     arch: str | None = None,
     storage: Sequence[object] = (),
 ) -> str:
-    """The code that a launch runs, as text: LLVM IR for the CPU, PTX for CUDA."""
+    """The code that a launch runs, as text: LLVM IR for the CPU and HIP, PTX for CUDA, MSL for Metal."""
     seen = _look(request, kind, arch, storage)
     if seen.target.kind == "cpu":
         return build.source(seen.program, seen.layout())

@@ -10,6 +10,7 @@ from fake_mps import FakeMps, on_mps
 import gizml_tile as tile
 from gizml_tile import gpu
 from gizml_tile.runtime.metal import devices
+from gizml_tile.runtime.metal.kernel import assembled, restored
 from gizml_tile.runtime.tensors import describe, may_overlap
 
 
@@ -91,6 +92,30 @@ def test_offsets_of_64_bits(mps, monkeypatch, scaled):
     scaled(x, y, 2.0)
     assert np.array_equal(y.numpy(), x.numpy() * 2 + 1)
     assert "wrap_mul(long" in mps.texts[0]
+
+
+def test_rows_behind_2_to_the_31(mps, scaled):
+    """Rows far apart, in memory that is not there until it is touched."""
+    far = 3 * 2**30
+    memory = torch.empty(far + 64)
+    x, y = (on_mps(memory.as_strided((2, 32), (far, 1), start)) for start in (0, 32))
+    x[:] = whole_numbers(2, 32)
+    scaled(x, y, 2.0)
+    assert np.array_equal(y.numpy(), x.numpy() * 2 + 1)
+    (((_, _, integers, _), _),) = mps.launches
+    assert far in integers
+
+
+def test_a_kernel_from_the_disk(mps, scaled):
+    """What is kept of a kernel is all that a launch of it needs."""
+    x, y = whole_numbers(9, 33), on_mps(torch.zeros(9, 33))
+    scaled(x, y, 3.0)
+    (made,) = gpu._known.values()
+    again = restored(assembled(made.artifact))
+    assert again.artifact == made.artifact and again.artifact is not made.artifact
+    y[:] = 0
+    again([describe(x), describe(y)], [3.0], (2, 2))
+    assert np.array_equal(y.numpy(), x.numpy() * 3 + 1) and len(mps.texts) == 2
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)

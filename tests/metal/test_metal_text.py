@@ -239,6 +239,7 @@ def test_every_float_is_its_literal():
         ("größe__x", "gr_e_x"),
         ("_", "tensor"),
         ("numbers", "numbers_tensor"),
+        ("word", "word_tensor"),
     ],
 )
 def test_names(name, text):

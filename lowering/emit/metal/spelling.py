@@ -9,6 +9,7 @@ import struct
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, DType
 from gizml_tile.lowering.emit.arguments import identifier
 from gizml_tile.lowering.emit.literals import bits
+from gizml_tile.lowering.emit.metal.helpers import HELPERS
 from gizml_tile.lowering.kernel_ir.instructions import Number
 from gizml_tile.rounding import round_to
 from gizml_tile.target import Target
@@ -38,6 +39,7 @@ RESERVED = frozenset(
     "simd_shuffle simd_shuffle_xor simdgroup_barrier threadgroup_barrier simdgroup_matrix "
     "r row column step tid lane simdgroup group groups memory thread_index lane_index simdgroup_index "
     "numbers scalars Numbers Scalars".split()
+    + list(HELPERS)
 )
 
 

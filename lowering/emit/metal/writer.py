@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 from gizml_tile.dtypes import DType
 from gizml_tile.errors import Place
-from gizml_tile.lowering.emit.metal.helpers import HELPERS
 from gizml_tile.lowering.emit.metal.spelling import RESERVED, name_of, type_name
 from gizml_tile.lowering.emit.metal.uses import Uses
 from gizml_tile.lowering.emit.metal.words import (
@@ -65,7 +64,7 @@ class Writer:
         self._depth = 1
         self._fused: dict[Instruction, Words] = {}
         self._place: tuple[str, int] | None = None
-        self._names = set(RESERVED) | set(HELPERS)
+        self._names = set(RESERVED)
         self._counts: dict[str, int] = {}
         self.tensors = [self.name(name_of(each.name, "tensor")) for each in kernel.tensors]
         self.buffers = [self.name(name_of(each.name, "buffer")) for each in kernel.buffers]
