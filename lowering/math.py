@@ -34,7 +34,7 @@ class Arithmetic(Protocol[V]):
     def div(self, a: V, b: V) -> V: ...
 
     def reciprocal(self, a: V) -> V:
-        """``1 / a``, rounded as the division, for numbers from 2^-100 to 2^100."""
+        """``1 / a``, rounded as the division, for numbers from 2^-110 to 2^110."""
         ...
 
     def sqrt(self, a: V) -> V: ...
@@ -79,6 +79,10 @@ class Arithmetic(Protocol[V]):
 
     def float_to_bits(self, a: V) -> V:
         """The float truncated toward zero; ``a`` must be a number above -2^31 - 1 and below 2^31."""
+        ...
+
+    def at_most(self, a: V, high: float) -> V:
+        """``a`` or ``high``, which is not 0, whichever is smaller; of NaN either."""
         ...
 
     def clamp(self, a: V, low: float, high: float) -> V:
@@ -165,7 +169,7 @@ def exp2(e: Arithmetic[V], x: V) -> V:
 # there are normal numbers. In steps of 2^-22 upon 2 + 96 * 2^-22 the rounding sum's bits are then INSIDE_BITS
 # but for the last 7. What is added is never just the opposite, so of other numbers some bit is set that
 # INSIDE_BITS has not: bits of many sums joined by ``or`` tell whether all are inside.
-_LEAST, _MIDDLE_LEAST = -96, -64
+_LEAST, _SIGMOID_LEAST, _GELU_LEAST = -96, -64, -26
 _GRID = 2.0**-22
 INSIDE_BITS, INSIDE_MASK = 0x40000000, -128
 INSIDE_LOW, INSIDE_HIGH = 2.0**-97, 2.0**32
@@ -266,15 +270,15 @@ def sigmoid(e: Arithmetic[V], x: V) -> V:
 
 
 def sigmoid_exponent(e: Arithmetic[V], x: V) -> V:
-    """The rounding sum that ``sigmoid_inside`` starts with, for exponents from -64 to 63."""
-    return e.fma(x, e.constant(-_LOG2_E * _GRID), e.constant(_inside_rounding(_MIDDLE_LEAST)))
+    """The rounding sum that ``sigmoid_inside`` starts with."""
+    return e.fma(x, e.constant(-_LOG2_E * _GRID), e.constant(_inside_rounding(_SIGMOID_LEAST)))
 
 
 def sigmoid_inside(e: Arithmetic[V], x: V, exponent: V) -> V:
     """:func:`sigmoid` of x bit for bit, where the exponent is inside."""
-    whole = e.sub(exponent, e.constant(_inside_rounding(_MIDDLE_LEAST)))
+    whole = e.sub(exponent, e.constant(_inside_rounding(_SIGMOID_LEAST)))
     rest = _exponent_rest(e, e.negate(x), whole, _GRID)
-    power = _with_exponent(e, rest, exponent, _EXP2_FINE, _MIDDLE_LEAST)
+    power = _with_exponent(e, rest, exponent, _EXP2_FINE, _SIGMOID_LEAST)
     return e.reciprocal(e.add(power, e.constant(1.0)))
 
 
@@ -288,7 +292,7 @@ def _over_one_and_power(e: Arithmetic[V], a: V, power: V, whole: V, bits: V) -> 
 
 
 def gelu(e: Arithmetic[V], x: V) -> V:
-    """x / (1 + e^-2u), u = sqrt(2/pi) * (x + 0.044715 x^3); at most 2.6 ulp off, -0 for -infinity.
+    """x / (1 + e^-2u), u = sqrt(2/pi) * (x + 0.044715 x^3); at most 2.8 ulp off, -0 for -infinity.
 
     The exponent is x times the sum of two floats, because an error of it is an error of the exponential
     that the result of a negative x follows; the power of two is applied last, so that it rounds once.
@@ -302,16 +306,21 @@ def gelu(e: Arithmetic[V], x: V) -> V:
     return _over_one_and_power(e, kept, power, whole, bits)
 
 
+# From here on gelu is x: 1 + e^-2u is rounded to 1.
+_GELU_SAME = 5.0
+
+
 def gelu_exponent(e: Arithmetic[V], x: V) -> V:
-    """The rounding sum that ``gelu_inside`` starts with, for exponents from -64 to 63."""
-    return e.fma(x, _gelu_factor(e, x, _GRID)[0], e.constant(_inside_rounding(_MIDDLE_LEAST)))
+    """The rounding sum that ``gelu_inside`` starts with."""
+    x = e.at_most(x, _GELU_SAME)
+    return e.fma(x, _gelu_factor(e, x, _GRID)[0], e.constant(_inside_rounding(_GELU_LEAST)))
 
 
 def gelu_inside(e: Arithmetic[V], x: V, exponent: V) -> V:
     """:func:`gelu` of x bit for bit, where the exponent is inside."""
-    whole = e.sub(exponent, e.constant(_inside_rounding(_MIDDLE_LEAST)))
-    rest = _gelu_rest(e, x, _gelu_factor(e, x, _GRID), whole)
-    power = _with_exponent(e, rest, exponent, _GELU_EXP2, _MIDDLE_LEAST)
+    whole, near = e.sub(exponent, e.constant(_inside_rounding(_GELU_LEAST))), e.at_most(x, _GELU_SAME)
+    rest = _gelu_rest(e, near, _gelu_factor(e, near, _GRID), whole)
+    power = _with_exponent(e, rest, exponent, _GELU_EXP2, _GELU_LEAST)
     return e.mul(x, e.reciprocal(e.add(power, e.constant(1.0))))
 
 

@@ -106,6 +106,9 @@ class KernelArithmetic:
     def float_to_bits(self, a: Value) -> Value:
         return self._build.convert(a, I32)
 
+    def at_most(self, a: Value, high: float) -> Value:
+        return self._build.map("min", a, self.constant(high))
+
     def clamp(self, a: Value, low: float, high: float) -> Value:
         if not self._target.can("nan_minimum"):
             return clamp_by_select(self, a, low, high)

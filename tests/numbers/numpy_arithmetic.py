@@ -105,6 +105,9 @@ class NumpyArithmetic:
     def float_to_bits(self, a: Array) -> Array:
         return np.asarray(a).astype(np.int32)
 
+    def at_most(self, a: Array, high: float) -> Array:
+        return np.fmin(a, np.float32(high))
+
     def clamp(self, a: Array, low: float, high: float) -> Array:
         return clamp_by_select(self, a, low, high)
 

@@ -123,7 +123,7 @@ def test_elementwise_programs_get_a_vector_a_thread(elements, dtype, warps):
 
 @pytest.mark.parametrize(
     ("elements", "warps"),
-    [(64, 1), (512, 1), (1024, 1), (2048, 2), (4096, 4), (8192, 8), (16384, 16), (65536, 16)],
+    [(64, 1), (512, 1), (1024, 1), (2048, 2), (4096, 4), (8192, 8), (16384, 8), (32768, 16), (65536, 16)],
 )
-def test_rows_get_32_elements_a_thread(elements, warps):
+def test_rows_get_32_elements_a_thread_and_64_before_more_than_8_warps(elements, warps):
     assert automatic_warps(program((4, elements), BF16, softmax), TARGET) == warps

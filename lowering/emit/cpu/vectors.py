@@ -98,6 +98,9 @@ class Vectors:
     def select(self, mask: str, yes: str, no: str) -> str:
         return self.choose("float", mask, yes, no)
 
+    def at_most(self, a: str, high: float) -> str:
+        return self.select(self.less(a, self.constant(high)), a, self.constant(high))
+
     def clamp(self, a: str, low: float, high: float) -> str:
         return clamp_by_select(self, a, low, high)
 
