@@ -171,6 +171,8 @@ def _wmma12(a: DType, b: DType, name: str = "") -> Atom:
 
 
 # Longest first, and of equal ones the smaller result, which leaves more to choose. FP8 has F32 sums here.
+# CDNA 2's units take subnormal F16 and BF16 operands for zeros (PyTorch, "Numerical accuracy"), which loses
+# F16 products of numbers below 2^-14; no other does.
 _MFMA = (
     *(_mfma(side, k, FP8) for side, k in ((16, 32), (32, 16))),
     *(_mfma(side, k, dtype) for side, k in ((16, 32), (32, 16), (16, 16), (32, 8)) for dtype in (F16, BF16)),

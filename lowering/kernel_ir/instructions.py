@@ -9,7 +9,8 @@ as the tile program that it came from, however large its tiles are::
 
 Operands of one register stretch to any count. Types smaller than 32 bits lie packed in 32-bit hardware
 registers, in order, so eight BF16 registers are four of the machine's: that is what vector accesses and
-matrix units take. A MASK register is a predicate.
+matrix units take. A MASK register is a predicate. A warp is what a target runs in lockstep, `Facts.lanes`
+threads: 32, or 64; a thread's lane and warp are its number's rest and quotient by that.
 
 Leaves
     constant        attr: a number, or a tuple of ``count`` numbers
@@ -55,8 +56,11 @@ Memory (an access's offset counts elements of the memory's type)
 Between threads
     barrier         attr: `Barrier`; memory of the workgroup is ordered for those who meet
     warp_barrier    likewise in a warp
-    shuffle         value [, lane]              attr: a number to XOR the lane with, or None with a lane
-    mma             a, b, c                     attr: `Matrix`: c + a @ b on a matrix unit, warp by warp
+    shuffle         value [, lane]              attr: a number to XOR the lane with, or None with a lane (of
+                                                which the bits below the warp's lanes count)
+    mma             a, b, c                     attr: `Matrix`: c + a @ b on a matrix unit, warp by warp; of
+                                                floats within (k + 1) * 2^-24 of the sum of magnitudes, for
+                                                atoms whose sums keep 24 bits
     outer           a, b, c                     c[i, j] + a[i] * b[j]: fused multiply-adds, i slowest
 
 Clusters: neighbouring workgroups that run at the same time and reach each other's memory

@@ -82,7 +82,10 @@ def _tables(matrix: Matrix, lanes: int) -> tuple[Array, Array, Array]:
 
 
 def mma(threads: Threads, at: Instruction) -> Array:
-    """Products are exact and their sums float32 (of integers: exact), in no particular order."""
+    """Products in float32, with float32 sums in no particular order, or exact ones of integers.
+
+    Of types narrower than F32 the products are exact. Subnormals stay what they are on every target.
+    """
     threads.meet_in_warps(at)
     matrix = at.attr
     assert isinstance(matrix, Matrix)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_writers import buffer, random, run
 
-from gizml_tile.dtypes import BF16, F16, F32, I32
+from gizml_tile.dtypes import BF16, F16, F32, I32, to_numpy
 from gizml_tile.lowering.atoms import ATOMS
 from gizml_tile.lowering.kernel_ir.instructions import (
     GLOBAL,
@@ -35,20 +35,13 @@ def table(layout, blocks, order):
 
 
 def integers(shape, dtype, seed):
-    from gizml_tile.dtypes import to_numpy
-
     low = 0 if dtype.name == "U8" else -3
     return np.random.default_rng(seed).integers(low, 4, shape).astype(to_numpy(dtype))
 
 
-@pytest.mark.parametrize("atom", ATOMS, ids=lambda atom: atom.name)
-@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (2, 3, 2)])
-def test_products_are_exact_on_small_integers(atom, m, n, k):
-    """Offsets of each lane come from a table in memory, made from the atom's layouts."""
+def multiplied(atom, m, n, k, a, b, c):
+    """``c + a @ b`` by m x n atoms and k steps; each lane loads and stores as the atom says."""
     lanes = atom.c.size("lane")
-    a = integers((m * atom.m, k * atom.k), atom.a_dtype, 0)
-    b = integers((k * atom.k, n * atom.n), atom.b_dtype, 1)
-    c = integers((m * atom.m, n * atom.n), atom.c_dtype, 2)
     d = np.zeros_like(c)
     places = [
         table(atom.a, (m, k), "first"),
@@ -81,8 +74,31 @@ def test_products_are_exact_on_small_integers(atom, m, n, k):
     arch = next(each.arch for each in gpus() if each.can(atom.needs))
     found = run(write, [a, b, c, d, *offsets], threads=lanes, arch=arch)
     assert not found.wrong, found
-    expected = c.astype(np.float64) + a.astype(np.float64) @ b.astype(np.float64)
-    assert (d == expected).all()
+    return d
+
+
+@pytest.mark.parametrize("atom", ATOMS, ids=lambda atom: atom.name)
+@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (2, 3, 2)])
+def test_products_are_exact_on_small_integers(atom, m, n, k):
+    a = integers((m * atom.m, k * atom.k), atom.a_dtype, 0)
+    b = integers((k * atom.k, n * atom.n), atom.b_dtype, 1)
+    c = integers((m * atom.m, n * atom.n), atom.c_dtype, 2)
+    d = multiplied(atom, m, n, k, a, b, c)
+    assert (d == c.astype(np.float64) + a.astype(np.float64) @ b.astype(np.float64)).all()
+
+
+FLOATS = [atom for atom in ATOMS if atom.a_dtype.is_float and not atom.ignored_bits]
+
+
+@pytest.mark.parametrize("atom", FLOATS, ids=lambda atom: atom.name)
+def test_products_are_within_their_bound(atom):
+    k = 64 // atom.k
+    a = random(atom.m, 64, seed=0).astype(to_numpy(atom.a_dtype))
+    b = random(64, atom.n, seed=1).astype(to_numpy(atom.b_dtype))
+    c = random(atom.m, atom.n, seed=2)
+    d = multiplied(atom, 1, 1, k, a, b, c)
+    a, b, c = (each.astype(np.float64) for each in (a, b, c))
+    assert (np.abs(d - (c + a @ b)) <= 65 * 2.0**-24 * (np.abs(c) + np.abs(a) @ np.abs(b))).all()
 
 
 @pytest.mark.parametrize("differs", [False, True])
