@@ -1,4 +1,10 @@
-"""Targets: the kinds of devices that programs are compiled for, and the facts that plans rest on."""
+"""Targets: the kinds of devices that programs are compiled for, and the facts that plans rest on.
+
+A further GPU of a known vendor is data alone: a row of facts here; where its matrix unit is new, that unit's
+rule and rows in ``lowering/atoms.py``, with the vendor's formulas in ``tests/planning/test_matrix_cores.py``;
+and its name in the tables of what the emitter may call (``lowering/emit/amdgpu/intrinsics.py``) and of what
+the runtime launches on (``runtime/hip/devices.py``). Nothing that plans, expands or simulates knows a name.
+"""
 
 from __future__ import annotations
 
@@ -194,13 +200,14 @@ def _rdna(
 
 # AMD's ISA guides of CDNA 2, 3, 4 and RDNA 3, 3.5, 4 (registers, workgroup memory and its banks, waves of a
 # SIMD) and LLVM's "User Guide for AMDGPU Backend"; boards by their data sheets: one die of MI250X, MI300X,
-# MI355X, RX 7900 XTX, Radeon 8060S, RX 9070 XT.
+# MI355X, RX 7900 XTX, Radeon 8060S, RX 9060 XT, RX 9070 XT.
 _AMD = {
     "gfx90a": _cdna(64, 32, 110, 1.6e12, 1.7e9, 64, (128, 512, 512), _CDNA2),
     "gfx942": _cdna(64, 32, 304, 5.3e12, 2.1e9, 128, (128, 1024, 2048), _CDNA3),
     "gfx950": _cdna(160, 64, 256, 8.0e12, 2.4e9, 128, (128, 2048, 4096), _CDNA4),
     "gfx1100": _rdna(32, 96, 0.96e12, 2.5e9, (256, 256), _RDNA3),
     "gfx1151": _rdna(32, 40, 0.256e12, 2.9e9, (256, 256), _RDNA3),
+    "gfx1200": _rdna(64, 32, 0.32e12, 3.13e9, (512, 1024), _RDNA4),
     "gfx1201": _rdna(64, 64, 0.64e12, 2.97e9, (512, 1024), _RDNA4),
 }
 

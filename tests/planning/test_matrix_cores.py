@@ -152,6 +152,12 @@ TARGETS = {
     ],
     ("hip", "gfx1100"): ["wmma11_f16_16x16x16", "wmma11_bf16_16x16x16", "wmma11_i8_16x16x16"],
     ("hip", "gfx1151"): ["wmma11_f16_16x16x16", "wmma11_bf16_16x16x16", "wmma11_i8_16x16x16"],
+    ("hip", "gfx1200"): [
+        "wmma12_f16_16x16x16",
+        "wmma12_bf16_16x16x16",
+        "wmma12_fp8_16x16x16",
+        "wmma12_i8_16x16x16",
+    ],
     ("hip", "gfx1201"): [
         "wmma12_f16_16x16x16",
         "wmma12_bf16_16x16x16",

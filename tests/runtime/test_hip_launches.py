@@ -124,7 +124,7 @@ def test_a_gpu_that_is_not_known():
     told = run(START + "FakeHip('gfx906:sramecc-')\nscaled(OnHip(x), 1.0, OnHip(y), 0)")
     assert told == (
         "hip:0 (Stand-in) is gfx906, for which no code can be made; known are "
-        "gfx90a, gfx942, gfx950, gfx1100, gfx1151, gfx1201\n"
+        "gfx90a, gfx942, gfx950, gfx1100, gfx1151, gfx1200, gfx1201\n"
     )
 
 

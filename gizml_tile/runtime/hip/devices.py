@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import TileError, here
 from . import driver
 
-_ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
+_ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1200", "gfx1201")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 _CDNA = frozenset(("gfx90a", "gfx942", "gfx950"))
 _GFX11 = frozenset(("gfx1100", "gfx1151"))
-_GFX12 = frozenset(("gfx1201",))
-ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
+_GFX12 = frozenset(("gfx1200", "gfx1201"))
+ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1200", "gfx1201")
 _ALL = frozenset(ARCHS)
 
 
