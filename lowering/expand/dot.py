@@ -35,7 +35,7 @@ def expand_dot(x: Expansion, node: Node, a: Source, b: Source, c: Value | None) 
     dtype = F32 if dot.operand.is_float else I32
     start = _spread(x.build, x.build.constant(0, dtype) if c is None else c, dot.c.registers)
     if dot.atom is not None:
-        return by_atoms(x, dot, dot.atom, a, b, start)
+        return _by_atoms(x, dot, dot.atom, a, b, start)
     return _by_multiply_adds(x, dot, a, b, start)
 
 
@@ -49,7 +49,7 @@ def _spread(build: Builder, value: Value, count: int) -> Value:
 # On matrix units
 
 
-def by_atoms(x: Expansion, dot: Dot, atom: Atom, a: Source, b: Source, c: Value) -> Value:
+def _by_atoms(x: Expansion, dot: Dot, atom: Atom, a: Source, b: Source, c: Value) -> Value:
     """``c + a @ b`` step by step, in the registers of the product's layout."""
     depth = dot.a.linear.shape[1]
     steps = depth // atom.k
@@ -89,6 +89,33 @@ def _atom_steps(
         return _step_of(x.build, held[group], inside, together, 1 << own)
 
     return step
+
+
+def by_halves(x: Expansion, dot: Dot, a: Source, b: Source, c: Value) -> Value:
+    """``c + a @ b`` of operands of bytes that lie as an atom of bytes has them, by one of twice their size.
+
+    That takes the first halves of all words, and then the others: the same elements of k of both operands.
+    """
+    atom = dot.atom
+    assert atom is not None
+    steps = dot.a.linear.shape[1] // (2 * atom.k)
+    bits = atom.a.bits("register") + 1, atom.b.bits("register") + 1
+    read_a, read_b = _steps(x, a, dot.a, 1, steps, bits[0]), _steps(x, b, dot.b, 0, steps, bits[1])
+    matrix = Matrix(atom, (dot.a.registers // steps) >> bits[0], (dot.b.registers // steps) >> bits[1], 1)
+    pair = bit_length(4 // atom.a_dtype.bytes)
+    for step in range(steps):
+        left, right = read_a(step), read_b(step)
+        for half in range(2):
+            first, second = (x.build.pick(each, _half(each.count, pair, half)) for each in (left, right))
+            first = convert(x.build, x.target, first, atom.a_dtype)
+            second = convert(x.build, x.target, second, atom.b_dtype)
+            c = x.build.mma(matrix, first, second, c)
+    return c
+
+
+def _half(count: int, bit: int, value: int) -> list[int]:
+    """The registers whose number has a bit of that value."""
+    return [register for register in range(count) if register >> bit & 1 == value]
 
 
 def _fragment(x: Expansion, atom: Atom, value: Value, dtype: DType) -> Value:

@@ -89,18 +89,21 @@ def choose_unit(
     return Choice(candidates, choose("dot", candidates, forced, place))
 
 
-def plan_by_rows(target: Target, dtype: DType, shape: Shape, warp_rows: Sequence[int], columns: int) -> Dot:
-    """A product by an atom, of two blocks of one type, ``columns`` at a time.
+def plan_by_halves(target: Target, dtype: DType, shape: Shape, warp_rows: Sequence[int], columns: int) -> Dot:
+    """A product of two blocks of bytes by an atom of twice their size, ``columns`` at a time.
 
+    Operands lie as an atom of bytes has them, two of its steps of k together: whole words in rows along k.
     ``warp_rows`` are the steps of the bits of a warp's number along the rows.
     """
     chosen = choose_unit(target, dtype, dtype, shape).chosen
     atom = next(atom for atom in ATOMS if atom.name == chosen)
+    size = (atom.m, atom.n, 2 * atom.k)
+    lying = next(each for each in ATOMS if each.a_dtype is dtype and (each.m, each.n, each.k) == size)
     m, n, k = shape
-    depth, across = _steps(atom.k, k), [(0, step) for step in _steps(atom.n, columns)]
-    a = _cover(atom.a, (m, k), [(0, step) for step in depth], [(row, 0) for row in warp_rows])
-    b = _cover(atom.b, (k, n), [*((step, 0) for step in depth), *across], [(0, 0)] * len(warp_rows))
-    c = _cover(atom.c, (m, n), across, [(row, 0) for row in warp_rows])
+    depth, across = _steps(lying.k, k), [(0, step) for step in _steps(lying.n, columns)]
+    a = _cover(lying.a, (m, k), [(0, step) for step in depth], [(row, 0) for row in warp_rows])
+    b = _cover(lying.b, (k, n), [*((step, 0) for step in depth), *across], [(0, 0)] * len(warp_rows))
+    c = _cover(lying.c, (m, n), across, [(row, 0) for row in warp_rows])
     where = f"{atom.name} over rows"
     return Dot(
         atom,

@@ -12,7 +12,7 @@ from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.atoms import GROUP_UNITS, GroupUnit
 from gizml_tile.lowering.planning.boxes import is_once
-from gizml_tile.lowering.planning.dots import plan_by_rows
+from gizml_tile.lowering.planning.dots import plan_by_halves
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.lowering.planning.plan import UNIFORM, Candidate, Choice, Dot, Promotion, TileLayout
 from gizml_tile.lowering.planning.stages import fast_axis
@@ -153,7 +153,7 @@ def _plan_parts(state: Planning, node: Node) -> Promotion | None:
         return replace(parts, depth=min(_ASKED_DEPTH, node.args[0].shape[1]))
     warp_rows = [16, 32, *(own << bit for bit in range(bit_length(groups)))]
     shape = (rows, columns, node.args[0].shape[1])
-    exact = plan_by_rows(state.target, dtype, shape, warp_rows, min(columns, _ATOM_COLUMNS))
+    exact = plan_by_halves(state.target, dtype, shape, warp_rows, min(columns, _ATOM_COLUMNS))
     return replace(parts, least=_LONG, otherwise=exact)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gizml_tile.dtypes import F32, I32, I64
-from gizml_tile.lowering.expand.dot import by_atoms
+from gizml_tile.lowering.expand.dot import by_halves
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.expand.specialised.ring import GROUP_BARRIER, GROUP_THREADS
@@ -112,13 +112,13 @@ class Promoted:
     def _by_atoms(self) -> Value:
         """Warps have the same rows and columns as by the unit."""
         build, dot = self.x.build, self.promotion.otherwise
-        assert dot is not None and dot.atom is not None
+        assert dot is not None
         done = []
         for down, across, total in self._pieces(dot.c.registers):
             assert total is not None
             a = self._source(self.node.args[0], self.left, down)
             b = self._source(self.node.args[1], self.right, across)
-            done.append(by_atoms(self.x, dot, dot.atom, a, b, total))
+            done.append(by_halves(self.x, dot, a, b, total))
         # One thread of a group tells that all of it have read their blocks.
         build.barrier(GROUP_BARRIER, GROUP_THREADS, each=True)
         return build.join(done)
