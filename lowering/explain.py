@@ -57,6 +57,9 @@ def _launch(plan: Plan, kernel: Kernel) -> Iterator[str]:
         )
     if plan.again:
         yield "for that, blocks stay as they were read, and what is cheap to make of them is made again"
+    for node, kept in plan.parked.items():
+        whole = plan.layouts[node].registers
+        yield f"for that, {whole - kept} of {whole} elements of the {node.op} wait in workgroup memory"
     needed = max(kernel.workgroup_memory + facts.reserved_memory, 1)
     fitting = facts.unit_memory // needed
     if fitting < min(facts.unit_threads // plan.threads, facts.unit_workgroups):

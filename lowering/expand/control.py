@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from gizml_tile.lowering.expand.carried import carried, define_carried, define_results
 from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.in_memory import expand_chain
 from gizml_tile.lowering.expand.memory import expand_put, expand_read, meet
+from gizml_tile.lowering.expand.parked import park
 from gizml_tile.lowering.expand.products import expand_product
 from gizml_tile.lowering.expand.reduce import expand_reduce
 from gizml_tile.lowering.expand.specialised import (
@@ -90,7 +92,10 @@ def _expand_node(x: Expansion, node: Node) -> None:
             _expand_transpose(x, node)
         case _:
             home = x.home(node)
-            if node.is_tile and home is not None and not all(arg.is_index for arg in node.args):
+            if node in x.plan.parked:
+                assert home is not None
+                x.parked[node] = partial(park(x, node, home).value, x)
+            elif node.is_tile and home is not None and not all(arg.is_index for arg in node.args):
                 _define(x, node, make_tile(x, node, home))
 
 

@@ -111,6 +111,8 @@ class Expansion:
         self._reductions = 0
         self._reduced: Value | None = None
         self._blocks: dict[Node, Value] = {}
+        # Tiles of which a part waits in workgroup memory.
+        self.parked: dict[Node, Callable[[], Value]] = {}
         self._results = {
             (node.args[0], node.attr): node for node in plan.program.body.walk() if node.op == "result"
         }
@@ -152,7 +154,9 @@ class Expansion:
         if found is not None:
             return found
         home = self.home(node)
-        if home is None or home.linear == layout.linear:
+        if node in self.parked and home is not None and home.linear == layout.linear:
+            made = self.parked[node]()
+        elif home is None or home.linear == layout.linear:
             made = self._made_again(node) or self._make(self, node, layout)
         else:
             made = self._convert(self, self.value(node, home), home, layout)
@@ -161,7 +165,7 @@ class Expansion:
 
     def reduced(self, value: Value) -> None:
         """Say what a reduction gave: what was kept in registers only until then is made again."""
-        if self.plan.again and value.dtype in (F32, I32):
+        if (self.plan.again or self.plan.parked) and value.dtype in (F32, I32):
             self._reductions += 1
             self._reduced = self.build.pick(value, (0,))
 
@@ -230,7 +234,8 @@ class Expansion:
             self.build.place = outer
 
     def _key(self, node: Node, layout: TileLayout) -> str:
-        made = f" after {self._reductions}" if node in self.plan.again else ""
+        changes = node in self.plan.again or node in self.parked
+        made = f" after {self._reductions}" if changes else ""
         return f"{layout.linear}{made}"
 
     # Launch parameters

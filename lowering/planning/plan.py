@@ -300,6 +300,7 @@ class Plan:
     ``layouts`` has every tile node that has a home in registers; the others are made where they are used.
     ``chains`` has the tiles that elementwise operations read and make in workgroup memory.
     ``again`` are tiles that are made again after every reduction, from blocks kept as they were read.
+    ``parked`` are tiles of which only so many registers stay; the others wait in workgroup memory.
     ``parts`` are tiles that loops carry as the parts of a sum that each lane has, with the sums in it.
     ``bypassed`` are transposes and exact conversions that products look behind. ``warps`` are those that
     compute; with ``specialised`` there are others beside.
@@ -321,6 +322,7 @@ class Plan:
     chains: Mapping[Node, Chain] = field(default_factory=dict)
     specialised: Specialised | None = None
     again: frozenset[Node] = frozenset()
+    parked: Mapping[Node, int] = field(default_factory=dict)
     parts: Mapping[Node, tuple[Node, ...]] = field(default_factory=dict)
 
     @property

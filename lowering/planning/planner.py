@@ -109,7 +109,7 @@ def plan(
     parts = find_parts(program, uses, homes)
     for total in itertools.chain(*parts.values()):
         state.reasons[total] = "each lane adds up its own part, and the lanes meet after the loop"
-    resident, again = residents(program, target, state.warps, homes)
+    resident, again, parked = residents(program, target, state.warps, homes)
     if state.specialised is not None:
         resident = state.specialised.resident
     return Plan(
@@ -129,6 +129,7 @@ def plan(
         state.chains,
         state.specialised,
         again,
+        parked,
         parts,
     )
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from gizml_tile.dtypes import F32
 from gizml_tile.lowering.planning.again import made_again
 from gizml_tile.lowering.planning.plan import TileLayout
 from gizml_tile.lowering.planning.registers import tile_registers
-from gizml_tile.nodes import REDUCTIONS, Node, Region, TileProgram
+from gizml_tile.nodes import REDUCTIONS, UNARY_FLOAT, Node, Region, TileProgram
 from gizml_tile.target import Target
 
 # Registers for addresses and temporaries beside a thread's elements. Measured on an H200 with rows of 1024
@@ -17,30 +18,60 @@ _BESIDE = 32
 # Threads with fewer elements take few registers of their own accord: what they hold beside them depends on
 # the operations more than on the elements.
 _MANY = 32
+# Workgroup memory that reductions and the hardware take for each workgroup beside what waits there.
+_BESIDE_BYTES = 4096
 
 
 def residents(
     program: TileProgram, target: Target, warps: int, homes: Mapping[Node, TileLayout]
-) -> tuple[int, frozenset[Node]]:
-    """The workgroups that a multiprocessor should hold, and the tiles that are made again for that.
+) -> tuple[int, frozenset[Node], Mapping[Node, int]]:
+    """The workgroups that a multiprocessor should hold; for that, the tiles that are made again, and those
+    of which only so many registers stay while the others wait in workgroup memory.
 
     1 leaves the registers to the assembler. Without products a kernel waits for memory: as many as the
     registers allow. Products want registers.
     """
+    nothing: tuple[frozenset[Node], dict[Node, int]] = frozenset(), {}
     if any(node.op == "dot" for node in program.body.walk()):
-        return 1, frozenset()
+        return 1, *nothing
     held = _Held(homes).most(program.body, frozenset())[0]
     if held < _MANY:
-        return 1, frozenset()
+        return 1, *nothing
     facts, threads = target.facts, warps * target.facts.lanes
-    most = min(facts.unit_threads // threads, facts.unit_workgroups)
-    fitting = min(facts.unit_registers // (threads * (held + _BESIDE)), most)
-    if fitting > 1:
-        return fitting, frozenset()
+
+    def fitting(registers: int) -> int:
+        most = min(facts.unit_threads // threads, facts.unit_workgroups)
+        return min(facts.unit_registers // (threads * (registers + _BESIDE)), most)
+
+    if fitting(held) > 1:
+        return fitting(held), *nothing
     again = made_again(program, homes)
-    kept = _Held(homes, again).most(program.body, frozenset())[0]
-    more = min(facts.unit_registers // (threads * (kept + _BESIDE)), most)
-    return (more, again) if more > 1 else (1, frozenset())
+    kept = fitting(_Held(homes, again).most(program.body, frozenset())[0])
+    if kept > 1:
+        return kept, again, {}
+    parked = _parked(program, homes, again)
+    kept = fitting(_Held(homes, again, parked).most(program.body, frozenset())[0])
+    bytes = sum(homes[node].registers - stay for node, stay in parked.items()) * threads * F32.bytes
+    kept = min(kept, facts.unit_memory // (bytes + _BESIDE_BYTES)) if bytes else 1
+    return (kept, again, parked) if kept > 1 else (1, *nothing)
+
+
+def _parked(
+    program: TileProgram, homes: Mapping[Node, TileLayout], again: frozenset[Node]
+) -> dict[Node, int]:
+    """Half of the registers of each large tile that is computed once and used after a reduction."""
+    nodes = program.body.nodes
+    if any(node.regions for node in nodes):
+        return {}
+    reductions = [number for number, node in enumerate(nodes) if node.op in REDUCTIONS]
+    found = {}
+    for number, node in enumerate(nodes):
+        last = max((place for place, user in enumerate(nodes) if node in user.args), default=number)
+        waits = any(number < place < last for place in reductions)
+        computed = node.op in UNARY_FLOAT and node.dtype is F32 and node in homes and node not in again
+        if waits and computed and homes[node].registers >= 2 * _MANY:
+            found[node] = homes[node].registers // 2
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +83,7 @@ class _Held:
 
     homes: Mapping[Node, TileLayout]
     again: frozenset[Node] = frozenset()
+    parked: Mapping[Node, int] = field(default_factory=dict)
 
     def most(self, region: Region, after: frozenset[Node]) -> tuple[int, frozenset[Node]]:
         """The most registers in a region after which some nodes are used, and what is used of before it."""
@@ -88,6 +120,8 @@ class _Held:
         return kept
 
     def _registers(self, node: Node) -> int:
+        if node in self.parked:
+            return self.parked[node]
         registers = tile_registers(node, self.homes[node])
         if node not in self.again:
             return registers

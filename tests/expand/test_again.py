@@ -21,6 +21,12 @@ def softmax(p, x, w, y, z, *, MASKED=False):
     p.write(y, [1, COLUMNS])[p.id(0), 0] = e / e.sum(1)
 
 
+def exact_softmax(p, x, w, y, z, *, MASKED=False):
+    row = p.read(x, [1, COLUMNS], pad=-math.inf)[p.id(0), 0]
+    e = (row - row.max(1)).exp()
+    p.write(y, [1, COLUMNS])[p.id(0), 0] = e / e.sum(1)
+
+
 def layernorm(p, x, w, y, z, *, MASKED=False):
     row = p.read(x, [1, COLUMNS])[p.id(0), 0]
     centred = row - row.sum(1) * (1 / COLUMNS)
@@ -53,6 +59,9 @@ CASES = [
     (softmax, COLUMNS, {}, True),
     (softmax, COLUMNS - 8, {}, True),
     (softmax, COLUMNS - 3, {}, True),
+    # Half of the exponentials wait in workgroup memory.
+    (exact_softmax, COLUMNS, {}, True),
+    (exact_softmax, COLUMNS - 3, {}, True),
     (layernorm, COLUMNS, {}, True),
     (layernorm, COLUMNS - 3, {}, True),
     # A choice is not made again.
@@ -82,3 +91,9 @@ def test_the_explanation_says_so():
 def test_what_lies_wide_in_memory_is_kept():
     kernel = tile.kernel(grid=2)(layernorm)
     assert ".minnctapersm 1" in kernel.source(*given(COLUMNS, np.float32), kind="cuda", arch="sm_90a")
+
+
+def test_the_explanation_tells_what_waits():
+    kernel = tile.kernel(grid=2)(exact_softmax)
+    text = kernel.explain(*given(COLUMNS, ml_dtypes.bfloat16), kind="cuda", arch="sm_90a")
+    assert "for that, 32 of 64 elements of the exp wait in workgroup memory" in text
