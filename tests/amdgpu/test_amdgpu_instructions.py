@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from compilers import assembled
 from on_host import beside, for_arch
 from small_kernels import SmallKernel
 from small_metal_kernels import CASES, THREADS, numbers, programs
 
 from gizml_tile.dtypes import F32, I32
 from gizml_tile.lowering.atoms import atoms
+from gizml_tile.lowering.emit.amdgpu import emit
 from gizml_tile.lowering.emit.amdgpu.intrinsics import ARCHS
 from gizml_tile.lowering.emit.amdgpu.module import RULES
 from gizml_tile.lowering.kernel_ir.instructions import Kernel, Matrix
@@ -31,8 +33,9 @@ SEEN: set[str] = set()
 
 
 def run(kernel: Kernel, arch: str, whole: bool = False) -> None:
-    """The text beside the simulator, on random elements, or small whole numbers."""
+    """The text beside the simulator, on random elements or small whole numbers; LLVM makes code of it too."""
     made = for_arch(kernel, arch)
+    assert assembled(emit(made).text, arch)
     SEEN.update(each.op for each in made.body.walk())
     memories = []
     for number, tensor in enumerate(made.tensors):
