@@ -77,7 +77,7 @@ def gpu_layout(
     shapes = tuple(info.shape for info in infos)
     kinds = tuple(strides(info.shape, info.strides) for info in infos)
     lying = Lying(shapes, kinds, tuple(map(_has_boxes, infos, kinds)), may_alias)
-    copies = copied(program, target, lying)
+    copies = copied(program, target, lying, grid, scalars)
     infos = [aligned(info) if number in copies else info for number, info in enumerate(infos)]
     return GpuLayout(
         target,

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 
 @tile.kernel(grid=by_tiles)
 def matmul(p, a, b, y, *, BM=128, BN=64, BK=64, TENSORS="copied first", TURN_A=False):
-    p.variant("tensors", TENSORS)
+    if TENSORS:
+        p.variant("tensors", TENSORS)
     i, j = p.id(0), p.id(1)
     A, B = p.read(a, [BK, BM] if TURN_A else [BM, BK]), p.read(b, [BK, BN])
     acc = p.zeros([BM, BN])
@@ -55,6 +56,15 @@ def test_a_copy_is_dense_but_for_the_ends_of_rows():
     assert (aligned(info).strides, aligned(info).shape) == ((48, 16, 1), (1, 3, 13))
     turned = describe(np.zeros((13, 3), np.float16, "F"))
     assert aligned(turned).strides == (1, 16)
+
+
+def test_only_what_is_read_often_is_copied():
+    for shape, often in (((4095, 4097, 4099), True), ((16, 4097, 4099), False), ((1023, 1025, 1027), False)):
+        m, n, k = shape
+        tensors = [np.zeros(each, np.float16) for each in ((m, k), (k, n), (m, n))]
+        assert ("copied first" in matmul.explain(*tensors, TENSORS="", **HOPPER)) == often
+    tensors = [each.astype(np.float32) for each in tensors]
+    assert "copied first" not in matmul.explain(*tensors, TENSORS="", **HOPPER)
 
 
 @pytest.mark.parametrize("shape", [(9, 13), (3, 17, 300)])
