@@ -84,9 +84,10 @@ import sys
 import benchmark_cases
 from gizml_tile import TileError
 from gizml_tile.runtime.hip import comgr
+from gizml_tile.target import gpus
 
 print(comgr.found().name)
-for arch in ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201"):
+for arch in [each.arch for each in gpus() if each.kind == "hip"]:
     try:
         comgr.compile_text('target triple = "amdgcn-amd-amdhsa"', arch)
     except TileError as error:
