@@ -95,6 +95,8 @@ class Expansion:
         self.sums: int | None = None
         # That of operands which are computed once and stay.
         self.kept: dict[Node, int] = {}
+        # Whether masks of tiles that are about to be made are set as a whole.
+        self.foreseen: dict[Node, Value] = {}
         # What moved between layouts, for the explanation.
         self.moves: list[Move] = []
         # Accesses before which the workgroup meets, and indices that are never negative.

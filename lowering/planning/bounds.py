@@ -70,13 +70,12 @@ def _known(
 
 @lru_cache(maxsize=256)
 def nonnegative(program: TileProgram) -> frozenset[Node]:
-    """The coordinates of reads and puts that are not negative, whatever the sizes."""
+    """The indices that are not negative, whatever the sizes."""
     sizes = [[Range(0, _LONGEST, 1)] * tensor.rank for tensor in program.tensors]
     counts = [Range(1, _MOST_PROGRAMS, 1)] * 3
     known = _Known(sizes, counts, dict.fromkeys(program.scalars, FULL), {})
     _visit(_steps(program.body), known)
-    coordinates = [node for access in _accesses(program) for node in _coordinates(access)]
-    return frozenset(node for node in coordinates if known.values.get(node, FULL).low >= 0)
+    return frozenset(node for node, found in known.values.items() if found.low >= 0)
 
 
 @dataclass(slots=True)
