@@ -75,6 +75,8 @@ def _roles(plan: Plan) -> Iterator[str]:
     )
     if found.teams > 1:
         yield "each team has every second program; while one multiplies the other stores"
+    if found.in_order:
+        yield "groups of 4 warps begin the products of a turn one after the other"
     few, many = found.registers
     if many:
         yield f"those that multiply have {many} registers a thread and the others {few}"

@@ -224,8 +224,10 @@ class Builder:
 
     # Between threads
 
-    def barrier(self, number: int, threads: int, *, arrive: bool = False, each: bool = False) -> None:
-        self.emit("barrier", attr=Barrier(number, threads, arrive, each))
+    def barrier(
+        self, number: int, threads: int, *, arrive: bool = False, each: bool = False, ring: int = 0
+    ) -> None:
+        self.emit("barrier", attr=Barrier(number, threads, arrive, each, ring))
 
     def warp_barrier(self) -> None:
         self.emit("warp_barrier")

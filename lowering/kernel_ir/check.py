@@ -117,6 +117,7 @@ def _roles(i: Instruction, kernel: Kernel) -> None:
         assert isinstance(role, Role), f"{i}: {role!r}"
         mine = set(range(role.first_warp, role.first_warp + role.warps))
         assert mine and mine <= set(range(warps)) and not mine & taken, f"{i}: warps of {role.name}"
+        assert role.groups > 0 and role.warps % role.groups == 0, f"{i}: {role.groups} groups of {role.name}"
         taken |= mine
         assert not block.params and not block.results, f"{i}: its blocks take and give nothing"
 

@@ -36,6 +36,9 @@ def _barrier(i: Instruction, kernel: Kernel) -> None:
     assert 0 <= i.attr.number < 16, f"{i}: number {i.attr.number}"
     lanes, threads = kernel.target.facts.lanes, i.attr.threads
     assert threads % lanes == 0 and 0 < threads <= kernel.threads, f"{i}: {threads} threads"
+    if i.attr.ring:
+        assert not i.attr.each and threads % (2 * lanes) == 0, f"{i}: a ring of {threads} threads"
+        assert 2 <= i.attr.ring <= 16 - i.attr.number, f"{i}: a ring of {i.attr.ring}"
 
 
 def _shuffle(i: Instruction, kernel: Kernel) -> None:

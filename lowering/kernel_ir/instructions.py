@@ -195,12 +195,15 @@ class Barrier:
 
     Number 0 with all threads is the workgroup's. With ``arrive`` the thread does not wait. With ``each``
     every ``threads`` threads have a barrier of their own, in the order of their warps from ``number`` on.
+    In a ``ring`` so many groups of half of ``threads`` take turns: each waits at a barrier of its own, and
+    arrives at that of the group after it.
     """
 
     number: int
     threads: int
     arrive: bool = False
     each: bool = False
+    ring: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,11 +316,15 @@ class GroupMatrix:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Warps of a workgroup that run a block of their own."""
+    """Warps of a workgroup that run a block of their own.
+
+    They are ``groups`` that meet where their barriers say, and else go on by themselves.
+    """
 
     name: str
     first_warp: int
     warps: int
+    groups: int = 1
 
 
 Number = float | int | bool

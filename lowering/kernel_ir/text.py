@@ -131,7 +131,8 @@ def _attribute(instruction: Instruction, kernel: Kernel) -> str:
         case Access() | MatrixAccess() | Copy() | Bulk():
             return _memory(attr, kernel)
         case Barrier():
-            return f"number {attr.number} of {attr.threads} threads{' arrives' if attr.arrive else ''}"
+            ring = f" in a ring of {attr.ring}" if attr.ring else ""
+            return f"number {attr.number} of {attr.threads} threads{ring}{' arrives' if attr.arrive else ''}"
         case Matrix():
             return f"{attr.atom.name}, {attr.m} x {attr.n} atoms, {attr.k} steps"
         case GroupMatrix():

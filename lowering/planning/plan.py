@@ -248,7 +248,8 @@ class Specialised:
     product takes what is computed of another's result, and some of them run rotated by one turn. ``powers``
     are approximate exponentials of differences that are scaled in one operation, ``guarded`` selects that
     first look at the whole mask. ``longest_first`` tells that programs later along the first axis take more
-    turns. With a ``cluster`` some workgroups share each program, of which there are few.
+    turns. Groups ``in_order`` begin the products of a turn one after the other, so that while one computes
+    the next multiplies. With a ``cluster`` some workgroups share each program, of which there are few.
     """
 
     teams: int
@@ -265,6 +266,7 @@ class Specialised:
     guarded: frozenset[Node] = frozenset()
     resident: int = 1
     longest_first: bool = False
+    in_order: bool = False
     cluster: Cluster | None = None
     persistent: bool = True
 

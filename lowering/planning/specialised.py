@@ -140,6 +140,7 @@ def _chain(state: Planning, products: list[Node]) -> None:
             powers=powers(state),
             guarded=_guarded(state),
             longest_first=uneven,
+            in_order=found.groups > 1 and any(rotation is not None for rotation in chained.values()),
             # The hardware gives long and short programs out as workgroups end, which balances better.
             persistent=not uneven,
         )

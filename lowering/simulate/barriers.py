@@ -22,15 +22,18 @@ def barrier(threads: Threads, at: Instruction) -> Iterator[Waiting]:
     if wanted.each:
         _meet_in_groups(threads, at, wanted, here)
         return
+    number = wanted.number
+    if wanted.ring:
+        number += _place_in_ring(threads, at, wanted)
     if threads.outer is None and wanted.threads == threads.each:
         # All threads run the same code, so nobody comes later.
         if batch.checks and (arrived[here] == threads.each).all():
             clocks.meet(here, np.arange(threads.warps))
         return
     warps = [np.flatnonzero(each) + threads.first_warp for each in threads.active_warps()]
-    meeting = batch.barriers.get(wanted.number)
+    meeting = batch.barriers.get(number)
     if meeting is None:
-        meeting = batch.barriers[wanted.number] = Meeting(threads.workgroups, clocks.parts)
+        meeting = batch.barriers[number] = Meeting(threads.workgroups, clocks.parts)
     target = meeting.met + 1
     for workgroup in here:
         clock = clocks.release(np.array([workgroup]), warps[workgroup])
@@ -40,7 +43,7 @@ def barrier(threads: Threads, at: Instruction) -> Iterator[Waiting]:
     if wanted.arrive:
         return
     while not (meeting.met[here] >= target[here]).all():
-        yield Waiting(threads, at, f"waits at barrier {wanted.number} of {wanted.threads} threads")
+        yield Waiting(threads, at, f"waits at barrier {number} of {wanted.threads} threads")
     batch.progress += 1
     for workgroup in here:
         clocks.acquire(np.array([workgroup]), warps[workgroup], meeting.released[[workgroup]])
@@ -55,6 +58,16 @@ def _meet_in_groups(threads: Threads, at: Instruction, wanted: Barrier, here: Ar
     elif batch.checks:
         for first in range(threads.first_warp, threads.first_warp + threads.warps, each):
             batch.clocks.meet(here, np.arange(first, first + each))
+
+
+def _place_in_ring(threads: Threads, at: Instruction, wanted: Barrier) -> int:
+    """Which of a ring's barriers a group waits at, or arrives at: that of the group after it."""
+    each = wanted.threads // 2
+    if threads.each != each:
+        text = f"{threads.each} threads run together, and {each} are a group of the ring"
+        threads.batch.log.add("divergent barrier", at, text)
+    group = threads.first_warp * threads.batch.lanes // each
+    return (group + wanted.arrive) % wanted.ring
 
 
 def _arrive(threads: Threads, at: Instruction, wanted: Barrier, meeting: Meeting, arrived: Array) -> None:

@@ -292,9 +292,11 @@ def _roles(threads: Threads, at: Instruction) -> Iterator[Waiting]:
     ended: dict[str, Threads] = {}
     for role, block in zip(roles, at.blocks, strict=True):
         assert isinstance(role, Role)
-        own = Threads(threads.batch, role.first_warp, role.warps, threads)
-        own.role = role.name
-        running[role.name], ended[role.name] = run(own, block), own
+        warps = role.warps // role.groups
+        for group in range(role.groups):
+            own = Threads(threads.batch, role.first_warp + group * warps, warps, threads)
+            own.role = role.name if role.groups == 1 else f"{role.name}, group {group}"
+            running[own.role], ended[own.role] = run(own, block), own
     while running:
         before = threads.batch.progress
         waiting: list[Waiting] = []

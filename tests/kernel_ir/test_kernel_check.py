@@ -179,6 +179,8 @@ WRONG = [
     (raw("copy_wait", attr=-1), "-1 groups"),
     (raw("barrier", attr=Barrier(16, 128)), "number 16"),
     (raw("barrier", attr=Barrier(1, 100)), "100 threads"),
+    (raw("barrier", attr=Barrier(1, 32, ring=2)), "a ring of 32 threads"),
+    (raw("barrier", attr=Barrier(14, 64, ring=3)), "a ring of 3"),
     (raw("shuffle", (F32,), attr=32, dtype=F32, count=1), "32"),
     (raw("shuffle", (F32,), THREAD, attr=1, dtype=F32, count=1), "with a lane"),
     (
@@ -196,6 +198,7 @@ WRONG = [
     (raw("when", (I32,), blocks=(Block((), (), ()),)), "mask"),
     (raw("branch", (MASK,), blocks=(Block((), (), ()),)), "1 blocks"),
     (raw("roles", attr=(Role("x", 3, 2),), blocks=(Block((), (), ()),)), "warps of x"),
+    (raw("roles", attr=(Role("x", 0, 3, 2),), blocks=(Block((), (), ()),)), "2 groups of x"),
     (raw("loop", (F32,), (F32,), (F32,), blocks=(Block((), (), ()),)), "counts in F32"),
     (lambda b: b.remote_load(Access(GLOBAL, 0, 1, ONE), b.thread(), b.rank(), F16), "space='global'"),
     (lambda b: b.remote_load(Access(WORKGROUP, 0, 1, ONE), b.thread(), value(b, I64), F16), "rank <"),

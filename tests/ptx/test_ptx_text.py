@@ -405,6 +405,22 @@ def test_loops_that_stay_rolled(body, kept):
     assert ('.pragma "nounroll";' in build.ptx().text) is kept
 
 
+def test_barriers_of_a_ring():
+    """Groups of two warps wait at barriers 8, 9 and 10, and arrive at that of the group after them."""
+    build = SmallKernel(threads=192)
+    build.barrier(8, 128, ring=3)
+    build.barrier(8, 128, ring=3, arrive=True)
+    lines = build.ptx().text.splitlines()
+    wait = next(line for line in lines if line.startswith("bar.sync"))
+    own = wait.split()[1].rstrip(",")
+    assert any(line.startswith(f"shr.u32 {own},") and line.endswith(", 1;") for line in lines)
+    assert f"add.u32 {own}, {own}, 8;" in lines
+    following = next(line for line in lines if line.startswith("bar.arrive")).split()[1].rstrip(",")
+    assert f"add.u32 {following}, {own}, 1;" in lines
+    assert any(line.startswith(f"selp.b32 {following}, 8, {following}, ") for line in lines)
+    assert any(line.startswith("setp.eq.u32") and line.endswith(f"{following}, 11;") for line in lines)
+
+
 def test_descriptors():
     """PTX ISA, "Matrix Descriptor Format": 128-byte swizzle and a stride of 1024 bytes give 0x40000040."""
     build = SmallKernel()

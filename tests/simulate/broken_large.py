@@ -248,3 +248,41 @@ def signals_without_bytes(k, wrong):
         k.at(11).put(1, total, lane)
 
     k.at(1).roles([(Role("filler", 0, 1), fill), (Role("adder", 1, 1), add)])
+
+
+@case(
+    lambda: [random(4, 3, 32), zeros(3, 32)],
+    {
+        "nobody begins": {("deadlock", 4)},
+        "never passes on": {("deadlock", 4)},
+        "passes on too early": {("race", 5)},
+    },
+    lambda a, out: (a * 2).sum(axis=0, dtype=np.float32),
+    [buffer("s", 32)],
+    threads=96,
+)
+def groups_in_a_ring(k, wrong):
+    """Three groups of one warp each use the same memory, one after the other."""
+    lane, ring = k.at(1).lane(), 3
+
+    def work():
+        last = k.map("eq", k.warp(), k.number(ring - 1))
+        if wrong != "nobody begins":
+            k.when(last, lambda: k.at(2).barrier(8, 64, arrive=True, ring=ring))
+
+        def body(row, carried):
+            own = k.add(k.mul(k.add(k.mul(row, k.number(3)), k.warp()), k.number(32)), lane)
+            value = k.at(3).get(0, own)
+            k.at(4).barrier(8, 64, ring=ring)
+            if wrong == "passes on too early":
+                k.at(4).barrier(8, 64, arrive=True, ring=ring)
+            k.at(5).keep(0, k.add(value, value), lane)
+            total = k.add(carried[0], k.at(6).take(0, lane))
+            if wrong not in ("never passes on", "passes on too early"):
+                k.at(7).barrier(8, 64, arrive=True, ring=ring)
+            return [total]
+
+        (total,) = k.loop(k.number(0), k.number(4), k.number(1), [k.number(0.0, F32)], body)
+        k.at(8).put(1, total, k.add(k.mul(k.warp(), k.number(32)), lane))
+
+    k.at(1).roles([(Role("worker", 0, 3, groups=3), work)])

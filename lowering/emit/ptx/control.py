@@ -224,20 +224,41 @@ def _barrier(writer: Writer, instruction: Instruction) -> Words:
     assert isinstance(barrier, Barrier)
     form = "arrive" if barrier.arrive else "sync"
     everyone = barrier.number == 0 and barrier.threads == writer.kernel.threads and not barrier.arrive
-    number = _own_barrier(writer, barrier) if barrier.each else str(barrier.number)
+    number = str(barrier.number)
+    if barrier.ring:
+        number = _barrier_of_ring(writer, barrier)
+    elif barrier.each:
+        number = _own_barrier(writer, barrier.number, barrier.threads)
     writer.lines.append(f"bar.{form} {number}{'' if everyone else f', {barrier.threads}'};")
     return ()
 
 
-def _own_barrier(writer: Writer, barrier: Barrier) -> str:
-    """The number of the barrier of a thread's own group of warps."""
-    warps = barrier.threads // writer.kernel.target.facts.lanes
+def _own_barrier(writer: Writer, number: int, threads: int) -> str:
+    """The number of the barrier of a thread's own group of so many threads."""
+    warps = threads // writer.kernel.target.facts.lanes
     return writer.once(
-        (barrier,),
+        ("barrier", number, threads),
         "r",
         f"shr.u32 {{}}, {_warp(writer)}, {warps.bit_length() - 1};",
-        f"add.u32 {{0}}, {{0}}, {barrier.number};",
+        f"add.u32 {{0}}, {{0}}, {number};",
     )
+
+
+def _barrier_of_ring(writer: Writer, barrier: Barrier) -> str:
+    """The barrier of a thread's own group, or to arrive at that of the group after it."""
+    own = _own_barrier(writer, barrier.number, barrier.threads // 2)
+    if not barrier.arrive:
+        return own
+    key, end = ("barrier after", own, barrier.ring), barrier.number + barrier.ring
+    found = writer.cached(key)
+    if found is None:
+        found, last = writer.keep(key, writer.register("r")), writer.register("p")
+        writer.lines += (
+            f"add.u32 {found}, {own}, 1;",
+            f"setp.eq.u32 {last}, {found}, {end};",
+            f"selp.b32 {found}, {barrier.number}, {found}, {last};",
+        )
+    return found
 
 
 def _warp_barrier(writer: Writer, instruction: Instruction) -> Words:

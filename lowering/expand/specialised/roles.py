@@ -9,12 +9,10 @@ from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.indices import define_ids
 from gizml_tile.lowering.expand.specialised.clusters import prepare_cluster
 from gizml_tile.lowering.expand.specialised.ring import BulkRing, bring_turns, bulk_rings, first_state
+from gizml_tile.lowering.expand.specialised.turns import TURNS, open_turns
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import Parameter, Role
 from gizml_tile.lowering.planning.plan import Specialised
-
-# The first of the barriers where teams take turns.
-_TURNS = 8
 
 
 def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[], None]) -> None:
@@ -44,6 +42,8 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
         if team:
             x.memory.next_team()
         _join(x, rings, specialised.teams, team)
+        if specialised.in_order:
+            open_turns(x)
         with x.memory.repeated():
             _programs(x, rings, expand_body, specialised.teams, team)
         if specialised.stores:
@@ -64,8 +64,9 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
         build.when(alone, lambda: _programs(x, rings, fill))
 
     workers = specialised.teams * x.plan.warps
+    groups, warps = specialised.groups if specialised.in_order else 1, x.plan.warps
     teams = [
-        (Role(f"multiply {team}", team * x.plan.warps, x.plan.warps), lambda team=team: multiply(team))
+        (Role(f"multiply {team}", team * warps, warps, groups), lambda team=team: multiply(team))
         for team in range(specialised.teams)
     ]
     build.roles([*teams, (Role("bring", workers, x.plan.launched_threads // lanes - workers), bring)])
@@ -80,8 +81,8 @@ def _join(x: Expansion, rings: Sequence[BulkRing], teams: int, team: int) -> Non
     x.build.first_warp, x.build.first_thread = team * x.plan.warps, team * x.plan.threads
     if teams == 1:
         return
-    following = _TURNS + (team + 1) % teams
-    rings[0].enter, rings[-1].leave = _TURNS + team, following
+    following = TURNS + (team + 1) % teams
+    rings[0].enter, rings[-1].leave = TURNS + team, following
     if team == teams - 1:
         x.build.barrier(following, 2 * x.plan.threads, arrive=True)
 

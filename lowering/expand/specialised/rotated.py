@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from gizml_tile.lowering.expand.carried import carried, define_carried
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.specialised.issue import issue, left_operand
+from gizml_tile.lowering.expand.specialised.masks import foresee
 from gizml_tile.lowering.expand.specialised.ring import BulkRing
+from gizml_tile.lowering.expand.specialised.turns import enter, leave
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.planning.plan import Rotation
 from gizml_tile.nodes import Node
@@ -50,6 +52,7 @@ class Rotated:
         with x.block():
             self._define(counter, self.inits)
             self._begin()
+            leave(x)
             x.build.emit("group_wait", attr=0)
             self._give(last=False)
             self.expand(x, self.rotation.between)
@@ -65,6 +68,8 @@ class Rotated:
             self._begin()
             self._take(last=True)
             total = issue(x, self.rotation.product, values[self.rotation.number], values[count])
+            leave(x)
+            foresee(x, self.rotation.between)
             x.build.emit("group_wait", attr=1)
             self._give(last=False)
             self.expand(x, self.rotation.between)
@@ -88,9 +93,10 @@ class Rotated:
             return [*results, *(ring.state for ring in self.rings)]
 
     def _begin(self) -> None:
-        """Begin the first products."""
+        """Begin the first products, when it is this group's turn."""
         x = self.x
         self._take(last=False)
+        enter(x)
         for node in self.rotation.before:
             if node in x.plan.dots:
                 with x.at(node):
