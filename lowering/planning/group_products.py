@@ -90,14 +90,6 @@ def is_asked(state: Planning) -> bool:
     return state.forced.get("dot") == GROUP_MATRIX
 
 
-def are_new(products: Iterable[Node]) -> bool:
-    """Whether products were simulated and assembled here, but have not run on a device.
-
-    So far these are of TF32.
-    """
-    return any(operand(node.args[0]).node.dtype is F32 for node in products)
-
-
 def is_turned(product: Node) -> bool:
     """Whether b' @ a' is made in place of a product with too few rows, so that its columns are the rows."""
     rows, columns = product.shape

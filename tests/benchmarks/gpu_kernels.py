@@ -105,8 +105,7 @@ def attention(p, q, k, v, out, *, D=64, BM=64, BN=64):
 
 
 @tile.kernel(grid=lambda q, BM, **_: (tile.cdiv(q.shape[2], BM), q.shape[1], q.shape[0]))
-def attention_bf16(p, q, k, v, out, *, D, CAUSAL=False, APPROX=False, BM=128, BN=128, LOOP="uniform"):
-    p.variant("loop", LOOP)
+def attention_bf16(p, q, k, v, out, *, D, CAUSAL=False, APPROX=False, BM=128, BN=128):
     if APPROX:
         p.approx()
     i, head, batch = p.id(0), p.id(1), p.id(2)

@@ -308,11 +308,7 @@ def matmul_fp8_rows(quick: bool) -> Iterator[Case]:
     yield from map(matmul_fp8, (4096,) if quick else (4096, 8192))
 
 
-ATTENTION_SIZES = [
-    {"BM": bm, "BN": bn, "LOOP": loop}
-    for loop in ("specialised", "uniform")
-    for bm, bn in ((128, 128), (128, 64), (64, 128), (64, 64))
-]
+ATTENTION_SIZES = [{"BM": bm, "BN": bn} for bm, bn in ((128, 128), (64, 128))]
 
 
 def attention_truth(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:

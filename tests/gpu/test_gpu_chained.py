@@ -17,14 +17,12 @@ from ptxas import assemble
 
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}
-# Products of products have roles where a program asks for them.
-ROLES = "specialised"
 TYPES = {"bf16": tile.BF16, "f16": tile.F16}
 
 
 @tile.kernel(grid=lambda q, BM, **_: (tile.cdiv(q.shape[1], BM), q.shape[0]))
 def attention(
-    p, q, k, v, out, *, D, BM=128, BN=128, CAUSAL=False, APPROX=False, KIND="bf16", TURNS="", LOOP=ROLES
+    p, q, k, v, out, *, D, BM=128, BN=128, CAUSAL=False, APPROX=False, KIND="bf16", TURNS="", LOOP=""
 ):
     if LOOP:
         p.variant("loop", LOOP)
@@ -72,7 +70,7 @@ def varied(
     BIAS=False,
     SHARED=1,
     SCALED=False,
-    LOOP=ROLES,
+    LOOP="",
 ):
     """Attention with a window, a cap on the scores, a bias, heads that share keys, or scaled queries."""
     if LOOP:
@@ -110,7 +108,7 @@ def varied(
 
 
 @tile.kernel(grid=lambda q, BM, **_: (tile.cdiv(q.shape[1], BM), q.shape[0]))
-def linear_attention(p, q, k, v, out, *, D=64, BM=128, BN=64, TURNED=False, LOOP=ROLES):
+def linear_attention(p, q, k, v, out, *, D=64, BM=128, BN=64, TURNED=False, LOOP=""):
     """Products of products without a softmax; with TURNED, where a computed tile is the right operand."""
     if LOOP:
         p.variant("loop", LOOP)
@@ -127,7 +125,7 @@ def linear_attention(p, q, k, v, out, *, D=64, BM=128, BN=64, TURNED=False, LOOP
 
 
 @tile.kernel(grid=lambda x, BM, **_: tile.cdiv(x.shape[0], BM))
-def two_layers(p, x, w, v, y, *, D=64, N=64, H=64, BM=128, LOOP=ROLES):
+def two_layers(p, x, w, v, y, *, D=64, N=64, H=64, BM=128, LOOP=""):
     """Two products with an activation between them, over blocks of the hidden layer."""
     if LOOP:
         p.variant("loop", LOOP)
@@ -239,14 +237,14 @@ def test_where_a_product_cannot_take_what_is_computed():
     q, k, v = (numbers(1, 128, 64, kind="bf16", seed=seed) for seed in range(3))
     given = q, k, v, room(1, 128, 64)
     assert "no        the right operand of a product is computed in the loop" in linear_attention.explain(
-        *given, **HOPPER, TURNED=True, BM=64, LOOP=""
+        *given, **HOPPER, TURNED=True, BM=64
     )
-    simulated(linear_attention, *given, TURNED=True, BM=64, LOOP="")
+    simulated(linear_attention, *given, TURNED=True, BM=64)
 
 
-def test_roles_are_for_those_who_ask():
+def test_all_warps_do_the_same_where_asked():
     given = *(numbers(1, 128, 64, kind="bf16", seed=seed) for seed in range(3)), room(1, 128, 64)
-    assert "wgmma" not in attention.source(*given, **HOPPER, D=64, LOOP="")
+    assert "wgmma" not in attention.source(*given, **HOPPER, D=64, LOOP="uniform")
     assert "wgmma" in attention.source(*given, **HOPPER, D=64)
 
 

@@ -113,7 +113,7 @@ def test_columns_and_first():
     a, b, y = operands(256, 256, 512)
     told = matmul.explain(a, b, y, SHARE="cluster of 2", **HOPPER)
     assert "a cluster of 2 workgroups runs each program" in told and "each stores its columns" in told
-    told = matmul.explain(a, b, y, BN=64, **HOPPER)
+    told = matmul.explain(a, b, y, BN=64, SHARE="one", **HOPPER)
     assert "half of the turns each, the first does what follows" in told
 
 
