@@ -146,6 +146,7 @@ RULES: dict[str, Rule] = {
     "signal_wait": _signal(arguments=2),
     "bulk_commit": _effect("bulk"),
     "fence_async": _effect("bulk"),
+    "kernel_wait": _effect("bulk"),
     **{op: _effect("group_matrix") for op in ("group_fence", "group_commit")},
     "group_wait": _group_wait,
     "group_mma": _group_mma,

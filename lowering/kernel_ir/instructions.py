@@ -89,6 +89,8 @@ Transactions (Hopper): barriers in workgroup memory that count arrivals and byte
     group_fence, group_commit, group_wait       order asynchronous matrix operations (four warps together)
     group_mma       a, b, c                     attr: `GroupMatrix`; a, b: registers, or where in a
                                                 buffer, in chunks of 16 bytes
+    kernel_wait                                 until the kernel before in the stream has ended, where this
+                                                one began before that; the next one may begin
     registers       attr: (how many each thread of this role may hold, whether that is an increase)
 
 Structure (each has blocks)
@@ -422,8 +424,8 @@ ELEMENTWISE = UNARY | BINARY | COMPARISONS | frozenset("fma select convert bitca
 APPROXIMATE = frozenset("exp2 log2 reciprocal rsqrt tanh".split())
 EFFECTS = frozenset(
     "store matrix_store copy copy_commit copy_wait barrier warp_barrier signal_init signal_expect "
-    "signal_arrive signal_wait bulk_load bulk_store bulk_commit bulk_wait fence_async group_fence "
-    "group_commit group_wait registers remote_store remote_send cluster_barrier cluster_begin "
+    "signal_arrive signal_wait bulk_load bulk_store bulk_commit bulk_wait fence_async kernel_wait "
+    "group_fence group_commit group_wait registers remote_store remote_send cluster_barrier cluster_begin "
     "cluster_begun when roles".split()
 )
 # Their value depends on memory, or on other threads, at the place where they stand.

@@ -363,6 +363,7 @@ PLAIN: dict[str, Plain] = {
     "bulk_commit": bulk.bulk_commit,
     "bulk_wait": bulk.bulk_wait,
     "fence_async": bulk.fence_async,
+    "kernel_wait": lambda threads, at: None,
     "group_mma": products.group_mma,
     "group_fence": products.group_fence,
     "group_commit": products.group_commit,

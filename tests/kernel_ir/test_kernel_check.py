@@ -91,7 +91,8 @@ def whole(b):
     b.bulk_load(Bulk(0, 0, (8, 8), 0), zero, (zero, zero), zero)
     b.bulk_store(Bulk(0, 0, (8, 8), 0), zero, (zero, zero)), b.bulk_commit()
     b.bulk_wait(0, reading=True)
-    for op in ("fence_async", "group_fence", "group_commit", "cluster_begin", "cluster_begun"):
+    effects = "fence_async kernel_wait group_fence group_commit cluster_begin cluster_begun"
+    for op in effects.split():
         b.emit(op)
     b.emit("group_wait", attr=0)
     operand = Operand(0, 128, 16, 1024)

@@ -309,6 +309,8 @@ def test_what_the_emitter_gives():
     specs = (MapSpec(1, (MapDimension(1, 64), MapDimension(0, 8)), 64),)
     wanted = Artifact(TEXT, "k", "sm_90a", 96, 4096, 2, (*own, Parameter("tensor_map", 0)), specs)
     assert of_emitted(emitted) == wanted
+    overlapping = dataclasses.replace(emitted, overlapping=True)
+    assert of_emitted(overlapping) == dataclasses.replace(wanted, overlapping=True)
 
 
 def test_loading_while_a_graph_is_captured(cuda):

@@ -56,6 +56,7 @@ class Artifact:
     """A kernel as PTX for one architecture, such as ``sm_90a``; ``workgroup_memory`` in bytes.
 
     With a ``cluster`` so many neighbouring workgroups run each program together.
+    An ``overlapping`` kernel may begin before the one before it in its stream has ended: it waits itself.
     """
 
     text: str
@@ -67,6 +68,7 @@ class Artifact:
     parameters: tuple[Parameter, ...] = ()
     maps: tuple[MapSpec, ...] = ()
     launch: LaunchShape = LaunchShape()
+    overlapping: bool = False
 
 
 def of_emitted(emitted: Any) -> Artifact:
@@ -87,6 +89,7 @@ def of_emitted(emitted: Any) -> Artifact:
         (*of_arguments(emitted.arguments), *(Parameter("tensor_map", number) for number in range(len(maps)))),
         maps,
         LaunchShape("persistent", emitted.resident) if emitted.persistent else LaunchShape(),
+        emitted.overlapping,
     )
 
 
@@ -118,6 +121,7 @@ def describe(artifact: Artifact) -> dict[str, Any]:
             for each in artifact.maps
         ],
         "launch": [artifact.launch.kind, artifact.launch.per_processor],
+        "overlapping": artifact.overlapping,
     }
 
 
@@ -136,4 +140,5 @@ def restore(metadata: dict[str, Any], text: str) -> Artifact:
             for tensor, sides, *rest in metadata["maps"]
         ),
         LaunchShape(*metadata["launch"]),
+        metadata["overlapping"],
     )

@@ -61,7 +61,7 @@ _MAJOR = 1
 _TENSOR_AT, _STREAM_AT, _TABLE_WORDS = 5, 6, 7
 # Accesses take at most this many bytes, and code is chosen by how an address fits them.
 _ALIGNMENT = 16
-_CLUSTER = 4
+_CLUSTER, _OVERLAPPING = 4, 6
 
 # 0 in a fork, where the driver does not live on.
 _live = ctypes.c_int64(1)
@@ -288,11 +288,16 @@ def _parameters(artifact: Artifact) -> list[tuple[int, int]]:
 def _config(artifact: Artifact, workgroups: int) -> tuple[int, ...]:
     """The driver's CUlaunchConfig as words: grid, block, memory, stream, attributes, their number."""
     sides = workgroups, 1, 1, artifact.threads, 1, 1
-    has_cluster = int(artifact.cluster > 1)
-    packed = struct.pack("=7I4xqqI4x", *sides, artifact.workgroup_memory, 0, 0, has_cluster)
+    attributes = int(artifact.cluster > 1) + int(artifact.overlapping)
+    packed = struct.pack("=7I4xqqI4x", *sides, artifact.workgroup_memory, 0, 0, attributes)
     return struct.unpack(f"={layout.CONFIG_WORDS}q", packed)
 
 
 def _attributes(artifact: Artifact) -> tuple[int, ...]:
-    """The driver's CUlaunchAttribute that makes clusters: its kind, then 64 bytes of which 12 are sizes."""
-    return struct.unpack("=9q", struct.pack("=I4x3I52x", _CLUSTER, artifact.cluster, 1, 1))
+    """The driver's CUlaunchAttributes, each its kind and 64 bytes: three sizes, or that it is so."""
+    packed = b""
+    if artifact.cluster > 1:
+        packed += struct.pack("=I4x3I52x", _CLUSTER, artifact.cluster, 1, 1)
+    if artifact.overlapping:
+        packed += struct.pack("=I4xI60x", _OVERLAPPING, 1)
+    return struct.unpack(f"={len(packed) // 8}q", packed)

@@ -163,10 +163,20 @@ def launch_config(artifact: Artifact, workgroups: int, stream: int = 0) -> Any:
     config.blockDimX, config.blockDimY, config.blockDimZ = artifact.threads, 1, 1
     config.sharedMemBytes = artifact.workgroup_memory
     config.hStream = stream
+    attributes = []
     if artifact.cluster > 1:
         attribute = api.CUlaunchAttribute()
         attribute.id = driver.constant("CUlaunchAttributeID", "CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION")
         sides = attribute.value.clusterDim
         sides.x, sides.y, sides.z = artifact.cluster, 1, 1
-        config.attrs, config.numAttrs = [attribute], 1
+        attributes.append(attribute)
+    if artifact.overlapping:
+        attribute = api.CUlaunchAttribute()
+        attribute.id = driver.constant(
+            "CUlaunchAttributeID", "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION"
+        )
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        attributes.append(attribute)
+    if attributes:
+        config.attrs, config.numAttrs = attributes, len(attributes)
     return config

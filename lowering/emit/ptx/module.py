@@ -84,6 +84,7 @@ def emit(kernel: Kernel) -> PtxArtifact:
         resident=kernel.resident,
         persistent=kernel.persistent,
         cluster=kernel.cluster,
+        overlapping=any(each.op == "kernel_wait" for each in kernel.body.walk()),
     )
 
 

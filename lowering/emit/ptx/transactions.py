@@ -106,6 +106,12 @@ def _fence_async(writer: Writer, instruction: Instruction) -> Words:
     return ()
 
 
+def _kernel_wait(writer: Writer, instruction: Instruction) -> Words:
+    # The next kernel waits for all of this one, so it may begin as soon as there is room.
+    writer.lines += ("griddepcontrol.launch_dependents;", "griddepcontrol.wait;")
+    return ()
+
+
 RULES: dict[str, Rule] = {
     "signal_init": _signal_init,
     "signal_expect": _signal_expect,
@@ -116,5 +122,6 @@ RULES: dict[str, Rule] = {
     "bulk_commit": _bulk_commit,
     "bulk_wait": _bulk_wait,
     "fence_async": _fence_async,
+    "kernel_wait": _kernel_wait,
     "registers": _registers,
 }

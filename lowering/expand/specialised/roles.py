@@ -31,6 +31,8 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
     build.barrier(0, x.plan.launched_threads)
     if specialised.cluster is not None:
         build.emit("cluster_begin")
+    if specialised.resident == 1:
+        build.emit("kernel_wait")
     few, many = specialised.registers
 
     def multiply(team: int) -> None:
