@@ -70,8 +70,8 @@ def gpu_layout(
 ) -> GpuLayout:
     """The layout of a launch of a simplified program."""
     from gizml_tile.lowering.planning.bounds import facts
-    from gizml_tile.lowering.planning.clusters import room
     from gizml_tile.lowering.planning.copies import Lying, copied
+    from gizml_tile.lowering.planning.room import room
     from gizml_tile.lowering.planning.signature import Signature
 
     shapes = tuple(info.shape for info in infos)

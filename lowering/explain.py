@@ -9,7 +9,8 @@ from gizml_tile.errors import Place
 from gizml_tile.lowering.expand.expansion import Move
 from gizml_tile.lowering.expand.kernel import expand_noting
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
-from gizml_tile.lowering.planning.plan import Choice, Plan
+from gizml_tile.lowering.planning.plan import Plan
+from gizml_tile.lowering.planning.variants import Choice
 from gizml_tile.lowering.work import Work, work_of
 from gizml_tile.nodes import Node, View
 from gizml_tile.text import attribute

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gizml_tile.layout import blocked, vector_width
-from gizml_tile.lowering.planning.plan import Access, Candidate, Choice, TileLayout
+from gizml_tile.lowering.planning.plan import Access, TileLayout
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.lowering.planning.stages import fast_axis
-from gizml_tile.lowering.planning.variants import choose
+from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.lowering.planning.vectors import VECTOR_BYTES, Traffic, best_vector
 from gizml_tile.nodes import REDUCTIONS, Node, TileProgram, View
 from gizml_tile.target import Target

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from gizml_tile.lowering.planning.classes import is_wide
 from gizml_tile.lowering.planning.operands import Operand, operand
-from gizml_tile.lowering.planning.plan import Candidate, Choice, Rotation
-from gizml_tile.lowering.planning.variants import choose
+from gizml_tile.lowering.planning.plan import Rotation
+from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.nodes import UNARY_FLOAT, Node
 
 if TYPE_CHECKING:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gizml_tile.dtypes import F32, I32
-from gizml_tile.lowering.planning.bounds import Shapes, fewest_turns
-from gizml_tile.lowering.planning.plan import Candidate, Choice, Cluster
+from gizml_tile.lowering.planning.plan import Cluster
+from gizml_tile.lowering.planning.room import SIZES
 from gizml_tile.lowering.planning.specialised import FEWEST_SLOTS, slots_beside
-from gizml_tile.lowering.planning.variants import choose
-from gizml_tile.nodes import Node, TileProgram
-from gizml_tile.target import Target
+from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
+from gizml_tile.nodes import Node
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -20,38 +19,7 @@ if TYPE_CHECKING:
 WORKGROUPS = "workgroups"
 ONE = "one"
 _PARTS = {2: "half", 4: "a quarter", 8: "an eighth"}
-_SIZES = tuple(_PARTS)
-# Turns of each workgroup that make up for the sums which they send each other. Measured on an H200: with
-# eight a product of 1024^3 in tiles of 128 x 128 takes 0.9 of the time that single workgroups take.
-_FEWEST_TURNS = 8
 _ROWS = 64  # of a product by four warps
-
-
-def room(
-    program: TileProgram,
-    target: Target,
-    shapes: Shapes,
-    grid: Sequence[int],
-    scalars: Sequence[int | float],
-) -> int:
-    """How many workgroups each program of a launch could have: 1, 2, 4 or 8.
-
-    All together fill the device's multiprocessors at most once, and each has some turns of the loops with
-    products. 1 where programs have no such loop, or the target no clusters.
-    """
-    programs = 1
-    for size in grid:
-        programs *= size
-    most = target.facts.units // max(programs, 1)
-    loops = [node for node in program.body.nodes if node.op == "loop" and _multiplies(node)]
-    if most < _SIZES[0] or not loops or not target.can("cluster"):
-        return 1
-    turns = fewest_turns(program, loops, shapes, grid, scalars)
-    return max((size for size in _SIZES if size <= most and size * _FEWEST_TURNS <= turns), default=1)
-
-
-def _multiplies(loop: Node) -> bool:
-    return any(node.op == "dot" for node in loop.regions[0].nodes)
 
 
 def plan_cluster(state: Planning) -> None:
@@ -60,15 +28,15 @@ def plan_cluster(state: Planning) -> None:
     if state.specialised is None:
         one = Candidate(ONE, True, "each program by itself")
         why = "warps have no roles"
-        choose(WORKGROUPS, [one, *(Candidate(_name(size), False, why) for size in _SIZES)], forced)
+        choose(WORKGROUPS, [one, *(Candidate(_name(size), False, why) for size in SIZES)], forced)
         return
     (first, *_) = (*state.specialised.loops, *state.dots)
     shared = _share_columns(state)
     registers = _registers(state, first) if first in state.specialised.loops else 0
-    clusters = [Cluster(first, size, size in shared, registers) for size in _SIZES]
+    clusters = [Cluster(first, size, size in shared, registers) for size in SIZES]
     candidates = {each.size: _candidate(state, each) for each in clusters}
     one = Candidate(ONE, True, "each program by itself")
-    fitting = [candidates[size] for size in reversed(_SIZES) if size <= state.signature.room]
+    fitting = [candidates[size] for size in reversed(SIZES) if size <= state.signature.room]
     ordered = [*fitting, one, *(each for each in candidates.values() if each not in fitting)]
     chosen = choose(WORKGROUPS, ordered, forced, first.place)
     state.chose(first, WORKGROUPS, Choice(tuple(ordered), chosen))
@@ -188,7 +156,7 @@ def _share_columns(state: Planning) -> frozenset[int]:
         return frozenset()
     columns = {store.layout.linear.shape[1] // store.tile.shape[1] for store in found.stores.values()}
     rows = {store.layout.linear.shape[0] // found.groups for store in found.stores.values()}
-    return frozenset(size for size in _SIZES if rows == {_ROWS} and all(each % size == 0 for each in columns))
+    return frozenset(size for size in SIZES if rows == {_ROWS} and all(each % size == 0 for each in columns))
 
 
 def _tiles(node: Node) -> list[Node]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from gizml_tile.lowering.planning.bounds import Shapes, fewest_turns
 from gizml_tile.lowering.planning.operands import operand
-from gizml_tile.lowering.planning.plan import Candidate, Choice
-from gizml_tile.lowering.planning.variants import choose
+from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.nodes import Node, TileProgram, View
 from gizml_tile.target import Target
 

@@ -10,8 +10,8 @@ from gizml_tile.layout import Linear, vector_width
 from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.atoms import ATOMS, family
 from gizml_tile.lowering.kernel_ir.instructions import Atom
-from gizml_tile.lowering.planning.plan import UNIFORM, Candidate, Choice, Dot, TileLayout
-from gizml_tile.lowering.planning.variants import choose
+from gizml_tile.lowering.planning.plan import UNIFORM, Dot, TileLayout
+from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.target import Target
 
 MULTIPLY_ADD = "multiply-add"

@@ -14,8 +14,9 @@ from gizml_tile.lowering.atoms import GROUP_UNITS, GroupUnit
 from gizml_tile.lowering.planning.boxes import is_once
 from gizml_tile.lowering.planning.dots import plan_by_halves
 from gizml_tile.lowering.planning.operands import operand
-from gizml_tile.lowering.planning.plan import UNIFORM, Candidate, Choice, Dot, Promotion, TileLayout
+from gizml_tile.lowering.planning.plan import UNIFORM, Dot, Promotion, TileLayout
 from gizml_tile.lowering.planning.stages import fast_axis
+from gizml_tile.lowering.planning.variants import Candidate, Choice
 from gizml_tile.nodes import Node
 
 if TYPE_CHECKING:

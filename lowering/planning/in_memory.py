@@ -10,11 +10,11 @@ from gizml_tile.dtypes import MASK, U8
 from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.planning.classes import Class
-from gizml_tile.lowering.planning.plan import Candidate, Chain, Choice, SharedTile, TileLayout
+from gizml_tile.lowering.planning.plan import Chain, SharedTile, TileLayout
 from gizml_tile.lowering.planning.registers import thread_registers, tile_registers
 from gizml_tile.lowering.planning.shared import shared_tile
 from gizml_tile.lowering.planning.stages import fast_axis, stage_in_place
-from gizml_tile.lowering.planning.variants import choose
+from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.nodes import Node, View
 
 if TYPE_CHECKING:

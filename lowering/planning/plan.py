@@ -9,6 +9,7 @@ from gizml_tile.dtypes import DType
 from gizml_tile.layout import Linear
 from gizml_tile.lowering.kernel_ir.instructions import Atom
 from gizml_tile.lowering.planning.signature import Signature
+from gizml_tile.lowering.planning.variants import Choice
 from gizml_tile.nodes import Node, TileProgram
 from gizml_tile.target import Target
 
@@ -40,23 +41,6 @@ class TileLayout:
 _BRINGING_WARPS = 4
 
 UNIFORM = TileLayout("uniform", Linear.of((1, 1), register=(), lane=(), warp=()))
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A variant that was considered: accepted, or why not."""
-
-    name: str
-    accepted: bool
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The variants of one operation, best first, and the one that was chosen."""
-
-    candidates: tuple[Candidate, ...]
-    chosen: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,14 @@ from gizml_tile.lowering.planning.in_memory import plan_in_memory
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
 from gizml_tile.lowering.planning.parts import find_parts
 from gizml_tile.lowering.planning.pieces import cut_products
-from gizml_tile.lowering.planning.plan import Access, Chain, Choice, Dot, Plan, Specialised, Stage, TileLayout
+from gizml_tile.lowering.planning.plan import Access, Chain, Dot, Plan, Specialised, Stage, TileLayout
 from gizml_tile.lowering.planning.registers import check_registers
 from gizml_tile.lowering.planning.residency import residents
 from gizml_tile.lowering.planning.scales import sink_scales
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.lowering.planning.specialised import plan_brought_stages, plan_roles
 from gizml_tile.lowering.planning.stages import fast_axis, plan_stages
+from gizml_tile.lowering.planning.variants import Choice
 from gizml_tile.lowering.planning.vectors import Traffic, traffic
 from gizml_tile.nodes import Node, TileProgram, View
 from gizml_tile.target import Target

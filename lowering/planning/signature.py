@@ -29,7 +29,7 @@ class Signature:
     one. ``facts`` has the `AccessFacts` of each read and put of the traced program, in program order.
     ``wide`` tells that offsets of elements need 64 bits. ``boxes`` tells of each tensor that the copy engine
     can move boxes of it: nothing is empty, and steps are multiples of 16 bytes forwards. ``room`` is how many
-    workgroups each program could have (see `clusters.room`). Tensors that are ``copied`` are known by their
+    workgroups each program could have (see `room.room`). Tensors that are ``copied`` are known by their
     copies.
     """
 

@@ -26,17 +26,10 @@ from gizml_tile.lowering.planning.operands import (
     used_by_products_only,
 )
 from gizml_tile.lowering.planning.panels import SPANS, panel_tile, span_of
-from gizml_tile.lowering.planning.plan import (
-    UNIFORM,
-    Candidate,
-    Choice,
-    Specialised,
-    Stage,
-    Stream,
-)
+from gizml_tile.lowering.planning.plan import UNIFORM, Specialised, Stage, Stream
 from gizml_tile.lowering.planning.residency import half_memory
 from gizml_tile.lowering.planning.stages import COPY, fast_axis
-from gizml_tile.lowering.planning.variants import choose
+from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.nodes import REDUCTIONS, Node, View
 
 if TYPE_CHECKING:

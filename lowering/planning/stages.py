@@ -11,12 +11,12 @@ from gizml_tile.layout import blocked
 from gizml_tile.lowering.planning.classes import is_wide
 from gizml_tile.lowering.planning.fitted import Turning, fitted_tile, fragment_of, is_turned, turning
 from gizml_tile.lowering.planning.operands import depends_on_counter_only, used_by_products_only
-from gizml_tile.lowering.planning.plan import Candidate, Choice, Stage, TileLayout
+from gizml_tile.lowering.planning.plan import Stage, TileLayout
 from gizml_tile.lowering.planning.residency import workgroup_share
 from gizml_tile.lowering.planning.scratch import scratch_bytes
 from gizml_tile.lowering.planning.shared import shared_tile
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
-from gizml_tile.lowering.planning.variants import choose
+from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.nodes import Node, View
 
 if TYPE_CHECKING:

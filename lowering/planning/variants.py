@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gizml_tile.errors import Place, TileError
-from gizml_tile.lowering.planning.plan import Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A variant that was considered: accepted, or why not."""
+
+    name: str
+    accepted: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The variants of one operation, best first, and the one that was chosen."""
+
+    candidates: tuple[Candidate, ...]
+    chosen: str
 
 
 def choose(
