@@ -1,4 +1,54 @@
-"""Warps with roles: one brings blocks by the copy engine, the others multiply and store."""
+"""How a plain program becomes a kernel whose warps have roles.
+
+The program is a loop over blocks, as anybody would write it:
+
+    for k in range(A.blocks(1)):
+        acc += A[i, k] @ B[k, j]
+    C[i, j] = acc.relu()
+
+**Who gets roles** (`planning.specialised`). Where the target has a copy engine for boxes of tensors and
+matrix operations of four warps on workgroup memory, products of a loop can be asynchronous if the copy
+engine can bring their blocks ahead: the blocks' places follow from the loop's counter, steps are multiples
+of 16 bytes, rows of a product are a multiple of 64. Every refusal is a sentence in `explain`. Then one more
+warp brings blocks, and groups of four warps multiply. There is a table of forms, best first, with what was
+measured:
+
+- ``specialised``: one team. Two groups have 64 rows each (or several times 64) of every program.
+- ``alternating``: two teams with a program each. While one multiplies the other stores, so the matrix units
+  never wait for an epilogue; taken where a group can hold all sums of a program.
+- ``uniform``: all warps do the same, where there are no such operations or something is in the way.
+
+**What moves** (`ring`). Each loop has a ring of as many slots as workgroup memory holds. A slot has two
+transaction barriers: the copy engine's bytes fill it, and an arrival of each group empties it. Blocks that
+a whole program keeps (the queries of attention) have a ring of one slot. Rings go on from program to
+program: ``persistent`` workgroups run programs in turn, so blocks of the next one come while the last is
+stored.
+
+**Products of products** (`chained`, `rotated`). In attention the second product takes what is computed of
+the first one's result. The loop is then rotated by one turn: the products ``queries @ keys`` of a turn and
+``weights @ values`` of the turn before are made beside one another, while registers do the softmax. It
+follows from who takes what, not from a name: `planning.chained` splits the body into what the first
+products need, what follows from them alone, and what also takes the carried sums, or says why it cannot.
+Groups begin their products one after the other (`turns`), so one computes while the next multiplies. Sums
+along rows are carried in parts and meet after the loop (`planning.parts`), masks are looked at as a whole
+first (`masks`), and programs with more turns than others begin first.
+
+**Few programs** (`clusters`). Where a grid fills less than half of the device, a cluster of workgroups
+shares each program: every one makes a part of the turns, and sends its sums to the others' memory, always
+in one order.
+
+**Epilogues** (`store`). What follows the loop is done for one panel of columns at a time: reads come a
+panel ahead, the panel goes through workgroup memory to the copy engine, and few registers are in use beside
+the sums.
+
+**Registers.** The warps that bring give most of theirs to those that multiply. What a thread holds is
+counted before: accumulators, carried rows, and the operand that goes from one product to the next; a form
+that would spill is refused with the count.
+
+The simulator runs all of this with its checks for races between warps and the copy engine, and `ptxas` must
+find neither spills nor products that wait for one another: see tests/gpu/test_gpu_roles.py and
+tests/gpu/test_gpu_chained.py.
+"""
 
 from gizml_tile.lowering.expand.specialised.chained import expand_chained_loop
 from gizml_tile.lowering.expand.specialised.clusters import (
