@@ -2,8 +2,9 @@
 
     python tests/benchmarks/gpu.py [row ...] [--quick] [--seconds 120] [--record]
 
-Rows: copy add gelu softmax layernorm rmsnorm transpose f32 bf16 few odd fp8 attention launch first. Every
-result is checked against float64 and for equal bits before it is timed. Ratios above 1: ours is faster.
+Rows: copy add gelu softmax layernorm rmsnorm transpose f32 bf16 few odd fp8 epilogues prologues attention
+variants launch first. Every result is checked against float64 and for equal bits before it is timed. Ratios
+above 1: ours is faster.
 ``--record`` adds the table to RESULTS.md.
 A row that takes longer than its time is ended with the process, in case its kernel hangs.
 """
@@ -27,8 +28,9 @@ import checkout  # noqa: F401
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 ROW_NAMES = (
-    "copy add gelu softmax layernorm rmsnorm transpose f32 bf16 few odd fp8 attention launch first".split()
-)
+    "copy add gelu softmax layernorm rmsnorm transpose f32 bf16 few odd fp8 epilogues prologues attention "
+    "variants launch first"
+).split()
 ROW_SECONDS = 120
 HEADER = ["| work | ours | peers | ratio | error |", "|---|---|---|---|---|"]
 
@@ -58,10 +60,13 @@ def table_rows(row: str, quick: bool) -> Iterator[str]:
 
         yield from (line.row() for line in gpu_launches.lines(quick))
     else:
+        from gpu_fused import epilogue_rows, prologue_rows
         from gpu_timing import measure
+        from gpu_variants import variant_rows
         from gpu_work import ROWS
 
-        for case in ROWS[row](quick):
+        fused = {"epilogues": epilogue_rows, "prologues": prologue_rows, "variants": variant_rows}
+        for case in (ROWS | fused)[row](quick):
             yield from (line.row() for line in measure(case))
 
 

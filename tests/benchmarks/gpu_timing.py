@@ -33,7 +33,10 @@ class Ours:
 
 @dataclass(frozen=True)
 class Case:
-    """What is done, how much of it, by which kernels of ours and by whom else."""
+    """What is done, how much of it, by which kernels of ours and by whom else.
+
+    ``scales`` tells what times of peers that do another amount of work are multiplied by.
+    """
 
     name: str
     work: float
@@ -41,6 +44,7 @@ class Case:
     ours: Mapping[str, Ours]
     peers: Mapping[str, Call]
     graph: bool = False
+    scales: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,7 @@ def measure(case: Case) -> list[Line]:
             times[who] += burst(call, PAUSES[case.unit])
     middle = statistics.median if case.unit == "TB/s" else min
     seconds = {who: middle(found) / parts for who, found in times.items()}
-    peers = {name: seconds[name, ""] for name in case.peers}
+    peers = {name: seconds[name, ""] * case.scales.get(name, 1) for name in case.peers}
     return [
         Line(
             case.name + name,
@@ -163,7 +167,7 @@ def error_of(call: Call, out: torch.Tensor, truth: Callable[[], torch.Tensor]) -
         out.fill_(float("nan"))
         call()
         results.append(out.clone())
-    kind = {2: torch.int16, 4: torch.int32}[out.element_size()]
+    kind = {1: torch.int8, 2: torch.int16, 4: torch.int32}[out.element_size()]
     if not torch.equal(*(each.view(kind) for each in results)):
         return float("inf")
     del results
