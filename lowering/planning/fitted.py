@@ -66,11 +66,19 @@ def fitted_tile(dtype: DType, written: Linear, read: Linear, banks: int) -> Shar
 
 @dataclass(frozen=True, slots=True)
 class Turning:
-    """How threads turn a block: ``across`` vectors of ``vector`` elements along the tensor's axis at once."""
+    """How threads turn a block: ``across`` vectors of ``vector`` elements along the tensor's axis at once.
+
+    2 ** ``beside`` neighbouring lanes go on along the other axis.
+    """
 
     vector: int
     across: int
+    beside: int
     layout: Linear
+
+    def gap(self, element_bytes: int) -> int:
+        """How far what neighbouring lanes store together is from the widest vector that others load."""
+        return abs((self.across * element_bytes << self.beside) - _VECTOR_BYTES)
 
 
 @lru_cache(maxsize=1024)
@@ -89,7 +97,7 @@ def turning(
         for beside in range(bit_length(lanes) + 1)
         if 1 << vector + across <= share
     ]
-    return min(options, key=lambda each: _cost(each, shape, element_bytes, axis))
+    return min(options, key=lambda each: (_cost(each, shape, element_bytes, axis), each.gap(element_bytes)))
 
 
 def _turning(
@@ -114,7 +122,7 @@ def _turning(
     lane = spread(beside, 1 - axis, axis) + spread(bit_length(lanes) - beside, axis, 1 - axis)
     warp = spread(bit_length(warps), axis, 1 - axis)
     register += spread(bit_length(left[0] * left[1]), axis, 1 - axis)
-    return Turning(vector, across, Linear.of(shape, register=register, lane=lane, warp=warp))
+    return Turning(vector, across, beside, Linear.of(shape, register=register, lane=lane, warp=warp))
 
 
 def _cost(turning: Turning, shape: tuple[int, int], element_bytes: int, axis: int) -> float:
