@@ -106,15 +106,15 @@ def graph_of(call: Call) -> Call:
     return graph.replay
 
 
-def fastest(options: Iterable[tuple[str, Call]]) -> tuple[str, Call]:
-    """The fastest of several by a few launches each; those that do not fit the device are left out."""
+def fastest(options: Iterable[tuple[str, Call]], graph: bool = False) -> tuple[str, Call]:
+    """The fastest of several by a few launches each, or in graphs; those that do not fit are left out."""
     best: tuple[float, str, Call] | None = None
     reasons = []
     for name, call in options:
         try:
             call()
             torch.cuda.synchronize()
-            seconds = min(launches(call, 3))
+            seconds = min(launches(graph_of(call) if graph else call, 3))
         except Exception as error:  # a library's own kind: out of resources
             reasons.append(f"{name}: {str(error).splitlines()[0]}")
             continue

@@ -28,15 +28,21 @@ def random(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
 
 
 def chosen(
-    kernel, *tensors: torch.Tensor, sizes: list[dict], truth: Truth, allowed: float, **constants: object
+    kernel,
+    *tensors: torch.Tensor,
+    sizes: list[dict],
+    truth: Truth,
+    allowed: float,
+    graph: bool = False,
+    **constants: object,
 ) -> Ours:
-    """The fastest of our sizes, with its error: the last tensor is the result."""
+    """The fastest of our sizes, in graphs or not, with its error: the last tensor is the result."""
 
     def with_sizes(each: dict) -> tuple[str, Call]:
         name = " ".join(f"{name}={value}" for name, value in each.items())
         return name, lambda: kernel(*tensors, **each, **constants)
 
-    choice, call = fastest(map(with_sizes, sizes))
+    choice, call = fastest(map(with_sizes, sizes), graph)
     return Ours(call, choice, (error_of(call, tensors[-1], truth), allowed))
 
 
@@ -60,11 +66,13 @@ def others(**made: Callable[[], Call]) -> dict[str, Call]:
     return found
 
 
-def triton(options: Callable[[], dict[str, Call]], out: torch.Tensor, truth: Truth) -> Callable[[], Call]:
+def triton(
+    options: Callable[[], dict[str, Call]], out: torch.Tensor, truth: Truth, graph: bool = False
+) -> Callable[[], Call]:
     """The fastest of Triton's, which must be right too."""
 
     def make() -> Call:
-        _, call = fastest(options().items())
+        _, call = fastest(options().items(), graph)
         error = error_of(call, out, truth)
         if not error <= PEER_ERROR:
             raise RuntimeError(f"off by {error:.3g}")
@@ -222,21 +230,8 @@ def matmul_f32_rows(quick: bool) -> Iterator[Case]:
 
 
 def matmul_bf16(n: int) -> Case:
-    a, b = random(n, n), random(n, n)
-    c = torch.empty_like(a)
-
-    def truth() -> torch.Tensor:
-        return a.double() @ b.double()
-
     sizes = [each for each in BF16_SIZES if n * n >= each["BM"] * each["BN"] * 64]
-    mine = chosen(ours.matmul, a, b, c, sizes=sizes, truth=truth, allowed=BF16_ERROR)
-    made = others(
-        cuBLAS=lambda: lambda: torch.mm(a, b, out=c),
-        Triton=triton(lambda: peers.products(a, b, c), c, truth),
-    )
-    graph = n <= 2048
-    name = f"matmul bf16 {n}{', in a graph' if graph else ''}"
-    return Case(name, 2.0 * n**3, "TFLOP/s", {"": mine}, made, graph)
+    return product_of(n, n, n, sizes, n <= 2048, with_triton=True)
 
 
 def matmul_bf16_rows(quick: bool) -> Iterator[Case]:
@@ -249,16 +244,20 @@ FEW_ROWS_SIZES = blocks(
 FEW_TILES_SIZES = blocks((64, 128, 64, 0, 0), (128, 64, 64, 0, 0), (128, 128, 64, 0, 0), (128, 256, 64, 0, 0))
 
 
-def product_of(m: int, n: int, k: int, sizes: list[dict], graph: bool) -> Case:
-    """A product of BF16 matrices beside cuBLAS alone."""
+def product_of(
+    m: int, n: int, k: int, sizes: list[dict], graph: bool, *, with_triton: bool = False
+) -> Case:
+    """A product of BF16 matrices beside cuBLAS, and Triton where asked."""
     a, b = random(m, k), random(k, n)
     c = torch.empty(m, n, dtype=a.dtype, device=DEVICE)
 
     def truth() -> torch.Tensor:
         return a.double() @ b.double()
 
-    mine = chosen(ours.matmul, a, b, c, sizes=sizes, truth=truth, allowed=BF16_ERROR)
+    mine = chosen(ours.matmul, a, b, c, sizes=sizes, truth=truth, allowed=BF16_ERROR, graph=graph)
     made = others(cuBLAS=lambda: lambda: torch.mm(a, b, out=c))
+    if with_triton:
+        made |= others(Triton=triton(lambda: peers.products(a, b, c), c, truth, graph))
     name = f"matmul bf16 {m} x {n} x {k}{', in a graph' if graph else ''}"
     return Case(name, 2.0 * m * n * k, "TFLOP/s", {"": mine}, made, graph)
 
