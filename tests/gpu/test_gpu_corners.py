@@ -13,7 +13,9 @@ def copied(p, x, y, *, ROWS=8, COLUMNS=16):
 
 
 @tile.kernel(grid=1)
-def multiplied(p, x, w, y, *, ROWS=64, DEPTH=64, COLUMNS=64):
+def multiplied(p, x, w, y, *, ROWS=64, DEPTH=64, COLUMNS=64, TENSORS=""):
+    if TENSORS:
+        p.variant("tensors", TENSORS)
     X, W = p.read(x, [ROWS, DEPTH]), p.read(w, [DEPTH, COLUMNS])
     acc = p.zeros([ROWS, COLUMNS])
     for k in range(X.blocks(1)):
@@ -95,7 +97,7 @@ def test_a_column_of_a_matrix_that_is_contiguous_along_it():
     """Its only column counts as contiguous, and its rows are nearer than the copy engine steps."""
     x = np.arange(64 * 128, dtype=np.float16).reshape(64, 128).T[:, :1]
     w, y = np.ones((64, 64), np.float16)[:1], np.zeros((64, 64), np.float32)
-    told = multiplied.explain(x, w, y, kind="cuda", arch="sm_90a")
+    told = multiplied.explain(x, w, y, kind="cuda", arch="sm_90a", TENSORS="as they lie")
     assert "the copy engine cannot move boxes of x: an address or step is no multiple of 16 bytes" in told
     simulated(multiplied, x, w, y, arch="sm_90a")
     assert (y == x[:64]).all()
