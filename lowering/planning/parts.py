@@ -16,7 +16,8 @@ def find_parts(
     """What loops carry in parts, with the sums that are added to it: those need not go over the lanes.
 
     In ``total = total * shrink + weights.sum(1)`` the parts are scaled as their sum would be, so the lanes
-    of a row meet once after the loop instead of in every turn.
+    of a row meet once after the loop instead of in every turn. Sums of magnitudes must be finite, as for the
+    bound of one sum.
     """
     return {
         param: sums
@@ -38,26 +39,43 @@ def _sums(loop: Node, number: int, uses: Uses, homes: Mapping[Node, TileLayout])
         if node.op == "sum" and _stays_in_warps(node, param, homes) and _leads_to(node, result, uses):
             parts.add(node)
             sums.append(node)
-        elif _is_linear(node, parts):
+        elif node.shape == param.shape and _is_linear(node, parts):
             parts.add(node)
-    # Whoever sees a part beside the loop itself wants the whole.
+    # Whoever sees a part beside this one value of the loop wants the whole.
     alone = all(
-        user in parts or (user is loop and each is result) for each in parts for user, _ in uses.of(each)
+        user in parts or (user is loop and each is result and place == -1 - number)
+        for each in parts
+        for user, place in uses.of(each)
     )
     return tuple(sums) if alone and result in parts else ()
 
 
 def _is_linear(node: Node, parts: set[Node]) -> bool:
-    """Whether a node of parts is the same of their sums: if it adds such, or scales one."""
+    """Whether a node of parts is the same of their sums: if it adds such, or makes one smaller.
+
+    Larger factors may make parts infinite of which the sum is not.
+    """
     inside = [arg in parts for arg in node.args]
     match node.op:
         case "add":
             return all(inside)
-        case "mul":
-            return inside.count(True) == 1
-        case "fma":
-            return inside[0] != inside[1] and inside[2]
+        case "mul" | "fma":
+            scaled = inside[0] != inside[1] and _is_at_most_one(node.args[inside[0]], node)
+            return scaled and (node.op == "mul" or inside[2])
     return False
+
+
+def _is_at_most_one(factor: Node, node: Node) -> bool:
+    """Whether a factor of a node's shape is a constant of at most 1, or e or 2 to what is not positive."""
+    if isinstance(factor.attr, Const):
+        return abs(factor.attr.value) <= 1
+    if factor.op not in ("exp", "exp2") or factor.shape != node.shape:
+        return False
+    (power,) = factor.args
+    if power.op != "sub":
+        return False
+    less, more = power.args
+    return more.op == "maximum" and less in more.args
 
 
 def _leads_to(node: Node, result: Node, uses: Uses) -> bool:

@@ -28,12 +28,19 @@ def sums(p, x, y, *, KIND="plain", START=0.0):
         if KIND == "plain":
             total = total + block.sum(1)
         elif KIND == "scaled":
-            total = total * 0.5 + (block.sum(1) + (block * block).sum(1)) * 2
+            total = total * 0.5 + (block.sum(1) + (block * block).sum(1)) * 0.25
         elif KIND == "seen":
             total = total + block.sum(1)
             other = max(other, total)
         elif KIND == "squared":
             total = total * total + block.sum(1)
+        elif KIND == "carried twice":
+            total = total + block.sum(1)
+            other = total
+        elif KIND == "along the row":
+            total = (block * total).sum(1) + block.sum(1)
+        elif KIND == "larger":
+            total = total * 2 + block.sum(1)
         else:
             total = total + block.max(1)
     p.write(y, [16, 1])[i, 0] = total + other
@@ -47,12 +54,18 @@ def expected(x, kind, start):
         if kind == "plain":
             total = total + added
         elif kind == "scaled":
-            total = total * 0.5 + (added + (block**2).sum(1, keepdims=True)) * 2
+            total = total * 0.5 + (added + (block**2).sum(1, keepdims=True)) * 0.25
         elif kind == "seen":
             total = total + added
             other = np.maximum(other, total)
         elif kind == "squared":
             total = total * total + added
+        elif kind == "carried twice":
+            total = other = total + added
+        elif kind == "along the row":
+            total = (block * total).sum(1, keepdims=True) + added
+        elif kind == "larger":
+            total = total * 2 + added
         else:
             total = total + block.max(1, keepdims=True)
     return total + other
@@ -67,6 +80,9 @@ def expected(x, kind, start):
         ("seen", 0.0, False),
         ("squared", 0.0, False),
         ("beside", 0.0, False),
+        ("carried twice", 0.0, False),
+        ("along the row", 0.0, False),
+        ("larger", 0.0, False),  # parts may be infinite where their sum is not
     ],
 )
 def test_sums_of_loops(kind, start, in_parts):
