@@ -142,8 +142,14 @@ def _share_columns(state: Planning) -> frozenset[int]:
     (loop,) = found.loops
     after = state.program.body.nodes[len(_before(state, loop)) :]
     sums = {node for node in after if node.op == "result"}
-    apart = all(
-        node in found.deferred or node in found.stores or node in sums or node.shape in ((), (1, 1))
+    # What is not stored by columns, or carried in other registers than products have, is for one alone.
+    results = {node.shape for node in state.dots}
+    alike = all(param.shape in results for param in loop.regions[0].params if param.is_tile)
+    apart = alike and all(
+        node in found.deferred
+        or node in found.stores
+        or node in sums
+        or (node.op != "put" and node.shape in ((), (1, 1)))
         for node in after
         if node.op != "const"
     )
