@@ -321,3 +321,25 @@ def test_the_scale_of_scores_is_part_of_the_exponentials():
     # Of a thread's two rows the largest, in the first turn and in the others.
     assert approximate.count(scale) == 4
     assert exact.count(scale) > 64
+
+
+@tile.kernel(grid=1)
+def rounded_mask(p, q, k, v, out, *, D=64, BN=64):
+    Q, K, V = p.read(q, [64, D]), p.read(k, [BN, D]), p.read(v, [BN, D])
+    queries, acc = Q[0, 0], p.zeros([64, D])
+    for j in range(K.blocks(0)):
+        scores = queries @ K[j, 0].T
+        seen = p.iota([1, BN], 1) + 16777216.0 < 16777280.0
+        acc += (scores if seen else 0.5).to(tile.F16) @ V[j, 0]
+    p.write(out, [64, D])[0, 0] = acc
+
+
+def test_masks_whose_sums_are_rounded_are_looked_at():
+    """Smallest case: 16777216 + 63 is 16777280 in F32, so the last column of each block is not seen."""
+    q, k, v = (numbers(rows, 64, kind="f16", seed=rows) for rows in (64, 128, 128))
+    out = room(64, 64)
+    simulated(rounded_mask, q, k, v, out)
+    scores = (wide(q) @ wide(k).T).astype(np.float16)
+    scores[:, 63::64] = 0.5
+    want = wide(scores) @ wide(v)
+    assert np.abs(wide(out) - want).max() <= 2.0**-7 * np.abs(want).max()

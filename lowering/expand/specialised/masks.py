@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gizml_tile.dtypes import F32, I64
+from gizml_tile.dtypes import F32, I64, MASK
 from gizml_tile.lowering.expand.elementwise import expand_elementwise
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.kernel_ir.builder import Value
@@ -50,9 +50,12 @@ def _is_set(x: Expansion, mask: Node) -> Value:
         return build.map("and", *(_is_set(x, arg) for arg in mask.args))
     left, right = mask.args if mask.op in _SWAPPED.values() else reversed(mask.args)
     one, other = _affine(x, left), _affine(x, right)
+    largest = _FLOATS if left.dtype is F32 else _INTEGERS
+    if max(one.reach, other.reach) > largest:
+        return build.constant(False, MASK)  # sums may wrap, or be rounded
     # Conditions on indices apart: those of indices from outside the loop are looked at once.
     holds = [
-        each.fits(x, index, _FLOATS if left.dtype is F32 else _INTEGERS)
+        each.fits(x, index, largest)
         for each in (one, other)
         for _, index in each.indices
     ]
