@@ -40,8 +40,9 @@ class Repeats:
 
     def is_second(self, key: Hashable, launched: Launched) -> bool:
         """Whether a launch like this one was made once before: one that comes once is not worth a repeat."""
-        prepared = launched.prepared
-        shapes = tuple((info.device, info.dtype, info.shape, info.strides) for info in prepared.infos)
+        # The grid may rest on arguments that the program has no use for.
+        infos = (*launched.prepared.infos, *launched.request.infos.values())
+        shapes = tuple((info.device, info.dtype, info.shape, info.strides) for info in infos)
         seen = (key, id(launched.executable), shapes)
         if len(self._seen) >= _SEEN:
             self._seen.clear()
@@ -111,6 +112,11 @@ def repeat_of(launched: Launched, args: tuple[Any, ...], spec: GridSpec | None) 
     known = [watch for watch in watches if watch is not None]
     if len(known) < len(watches) or len(tensors) < len(variant.tensors) or None in tensors:
         return None
+    unused = {
+        place: request.infos[number]
+        for number, place in places.items()
+        if number in request.infos and place not in tensors
+    }
     numbers = {name for name, leaf in zip(request.names, request.leaves, strict=True) if _is_number(leaf)}
     on_gpu = not isinstance(launched.layout, Layout)
     made = launched.executable.fast_call if on_gpu else fast_call
@@ -118,8 +124,9 @@ def repeat_of(launched: Launched, args: tuple[Any, ...], spec: GridSpec | None) 
         Call(
             kernel=launched.executable,
             arguments=args,
-            tensors=[place for place in tensors if place is not None],
-            infos=launched.prepared.infos,
+            tensors=[*(place for place in tensors if place is not None), *unused],
+            infos=[*launched.prepared.infos, *unused.values()],
+            unused=len(unused),
             scalars=[
                 places.get(source.number) if isinstance(source, Source) else None
                 for source in variant.scalars

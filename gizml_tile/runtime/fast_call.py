@@ -37,11 +37,12 @@ class Call:
 
     ``kernel`` is a `CpuKernel`, or what stands for one on another device. ``arguments`` are the
     positional arguments; ``tensors`` and ``scalars`` tell for each of the program's own which argument it
-    is (a scalar that is no argument is None), ``infos`` and ``values`` what they were. ``written`` are the
-    tensors that are returned, in order. With ``free_scalars`` numbers may differ from call to call;
-    without, the grid may depend on them. ``entries`` (dictionary, key, value) and ``cells`` (cell, value)
-    are what the launch rests on beside its arguments; the value of a key that a dictionary must not have
-    is `ABSENT`.
+    is (a scalar that is no argument is None), ``infos`` and ``values`` what they were. The last ``unused``
+    of ``tensors`` and ``infos`` are arguments that the program has no use for, which are compared and
+    placed nowhere. ``written`` are the tensors that are returned, in order. With ``free_scalars`` numbers
+    may differ from call to call; without, the grid may depend on them. ``entries`` (dictionary, key, value)
+    and ``cells`` (cell, value) are what the launch rests on beside its arguments; the value of a key that a
+    dictionary must not have is `ABSENT`.
     """
 
     kernel: Any
@@ -56,6 +57,7 @@ class Call:
     free_scalars: bool = False
     entries: Sequence[tuple[dict[Any, Any], object, object]] = ()
     cells: Sequence[tuple[CellType, object]] = ()
+    unused: int = 0
 
 
 def fast_call(call: Call) -> FastCall | None:

@@ -259,6 +259,76 @@ def test_threads(kernel):
     assert not errors
 
 
+@tile.kernel(grid=2)
+def unused_first(p, w, x, out):
+    p.write(out, [8])[p.id(0)] = p.read(x, [8])[p.id(0)]
+
+
+@tile.kernel(grid=2)
+def unused_middle(p, x, w, out):
+    p.write(out, [8])[p.id(0)] = p.read(x, [8])[p.id(0)]
+
+
+@tile.kernel(grid=2)
+def unused_last(p, x, out, w):
+    p.write(out, [8])[p.id(0)] = p.read(x, [8])[p.id(0)]
+
+
+@pytest.mark.parametrize("kernel, at", [(unused_first, 0), (unused_middle, 1), (unused_last, 2)])
+def test_an_array_without_use(kernel, at):
+    def arguments(w):
+        x, out = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+        given = [x, out]
+        given.insert(at, w)
+        return given, out
+
+    for w in (np.zeros(5), np.zeros(5, np.uint16), np.zeros(41, np.uint8)[1:].view(np.float32)):
+        with pytest.raises(tile.TileError, match="'w' of unused_"):
+            kernel(*arguments(w)[0])
+    for w in (np.zeros((2, 5), np.int16), np.zeros(7, np.float32), np.zeros((2, 10), np.int16)[:, ::2]):
+        for _ in range(3):
+            given, out = arguments(w)
+            assert kernel(*given)[0] is out
+            assert np.array_equal(out, np.arange(16))
+        given, out = arguments(w)
+        assert kernel._repeats[0](*given) == (out,)
+        with pytest.raises(tile.TileError, match="holds float64, which is not supported"):
+            kernel(*arguments(w.astype(np.float64))[0])
+    # It may be the array that is written, and a number where it was an array.
+    given, out = arguments(np.zeros(16, np.float32))
+    for _ in range(3):
+        given[at] = out
+        kernel(*given)
+        assert np.array_equal(out, np.arange(16))
+        kernel(*arguments(3)[0])
+
+
+def test_the_grid_may_look_at_an_array_without_use():
+    @tile.kernel(grid=lambda like, **_: like.shape[0])
+    def fill(p, like, out):
+        p.write(out, [1])[p.id(0)] = p.full([1], 1.0)
+
+    for n in (3, 3, 3, 5, 5, 5, 3, 7):
+        out = np.zeros(16, np.float32)
+        fill(np.zeros((n, 2), np.int8), out)
+        assert out.sum() == n
+    for n in (3, 5):
+        out = np.zeros(16, np.float32)
+        assert any(repeat(np.zeros((n, 2), np.int8), out) for repeat in fill._repeats)
+        assert out.sum() == n
+
+
+def test_arrays_of_no_dimensions_are_numbers():
+    @tile.kernel(grid=1)
+    def fill(p, out, n, unused):
+        p.write(out, [8])[0] = p.full([8], 1.0) * n.value()
+
+    for n in (3, 3, 3, 5, 3, 7):
+        (out,) = vectors(8, 1)
+        fill(out, np.array(n), np.array(n))
+        assert list(out) == [n] * 8
+
+
 TABLE = np.zeros(3)
 GRIDS = [
     (lambda x, **_: x.shape[0], True),

@@ -162,6 +162,93 @@ def test_parameters_of_a_module_are_tensors(cuda):
     assert repeat(given[0].data, *given[1:], 5, 1.5) is None
 
 
+@pytest.fixture(params=[0, 1, 3], ids=["first", "middle", "last"])
+def with_unused(cuda, request):
+    """Makes the repeat with a tensor that the program has no use for, and puts another there."""
+    at = request.param
+
+    def put(given, unused, rest=(5, 1.5)):
+        return (*given[:at], unused, *given[at:], *rest)
+
+    def repeat_with(unused):
+        given = tensors()
+        call = call_of(
+            cuda,
+            given=given,
+            arguments=put(given, unused),
+            tensors=[*(number + (number >= at) for number in range(3)), at],
+            infos=[describe(each) for each in (*given, unused)],
+            scalars=[4, 5],
+            unused=1,
+        )
+        return fast_call(call)
+
+    return repeat_with, put
+
+
+def test_a_tensor_without_use_is_placed_nowhere(cuda, with_unused):
+    repeat_with, put = with_unused
+    unused = torch.zeros(3, 4, dtype=torch.int16)
+    gone = weakref.ref(unused)
+    repeat = repeat_with(unused)
+    del unused
+    gc.collect()
+    assert gone() is None
+    a, b, c = tensors()
+    assert repeat(*put((a, b, c), torch.ones(3, 4, dtype=torch.int16), (9, 1.5))) == (c,)
+    (launch,) = cuda.launches
+    expected = c.data_ptr(), a.data_ptr(), 32, 9, b.data_ptr(), 5, c.data_ptr()
+    assert (*words(launch)[:4], *words(launch)[5:]) == expected
+
+
+def test_a_tensor_without_use_may_lie_anywhere(cuda, with_unused):
+    repeat_with, put = with_unused
+    repeat = repeat_with(torch.zeros(3, 4))
+    a, b, c = tensors()
+    for unused in (c.view(-1)[:12].view(3, 4), torch.zeros(13)[1:].view(3, 4)):
+        assert repeat(*put((a, b, c), unused)) == (c,)
+    assert len(cuda.launches) == 2
+
+
+def other_tensors():
+    return {
+        "shape": torch.zeros(4, 3),
+        "rank": torch.zeros(12),
+        "strides": torch.zeros(4, 3).t(),
+        "dtype": torch.zeros(3, 4, dtype=torch.int32),
+        "type that no launch takes": torch.zeros(3, 4, dtype=torch.float64),
+        "parameter": torch.nn.Parameter(torch.zeros(3, 4)),
+        "device": torch.zeros(3, 4, device="meta"),
+        "sparse": torch.zeros(3, 4).to_sparse(),
+        "NumPy array": torch.zeros(3, 4).numpy(),
+        "unaligned": torch.frombuffer(bytearray(64), dtype=torch.float32, count=12, offset=1).view(3, 4),
+        "None": None,
+    }
+
+
+@pytest.mark.parametrize("name", list(other_tensors()))
+def test_another_tensor_without_use_launches_nothing(cuda, with_unused, name):
+    repeat_with, put = with_unused
+    repeat = repeat_with(torch.zeros(3, 4))
+    assert repeat(*put(tensors(), other_tensors()[name])) is None
+    assert not cuda.launches
+
+
+def test_a_lazily_negated_tensor_without_use(cuda, with_unused):
+    repeat_with, put = with_unused
+    whole = torch.zeros(3, 4, dtype=torch.complex64)
+    repeat = repeat_with(whole.imag)
+    assert repeat(*put(tensors(), whole.conj().imag)) is None
+    assert repeat(*put(tensors(), whole.imag)) is not None
+
+
+def test_a_tensor_without_use_on_another_device(with_unused, monkeypatch):
+    repeat_with, _ = with_unused
+    devices = iter(range(10))
+    monkeypatch.setattr(module, "_device", lambda seen: next(devices))
+    assert repeat_with(torch.zeros(3, 4)) is None
+
+
 def test_lazily_negated_views(cuda):
     whole = torch.zeros(64, 32, dtype=torch.complex64)
     given = [whole.imag, *tensors(2)]

@@ -166,6 +166,76 @@ def test_free_floats(kernel, value):
     assert call(a, b, c, 1) is None
 
 
+@pytest.fixture(params=[0, 1, 4], ids=["first", "middle", "last"])
+def with_unused(kernel, request):
+    """A call with an int16 array of 3 x 4 that the program has no use for, and what puts another there."""
+    at = request.param
+
+    def put(arguments, unused):
+        return (*arguments[:at], unused, *arguments[at:])
+
+    unused = np.zeros((3, 4), np.int16)
+    given = (*arrays(), 0.5)
+    places = [number + (number >= at) for number in range(4)]
+    infos = [describe(array) for array in (*given[:3], unused)]
+    call = fast_call(
+        Call(
+            kernel=kernel,
+            arguments=put(given, unused),
+            tensors=(*places[:3], at),
+            infos=infos,
+            scalars=places[3:],
+            values=(0.5,),
+            grid=(1,),
+            written=(2,),
+            may_alias=False,
+            unused=1,
+        )
+    )
+    return call, put
+
+
+def test_an_array_without_use_is_placed_nowhere(with_unused):
+    call, put = with_unused
+    a, b, c = arrays()
+    unused = np.full((3, 4), 7, np.int16)
+    before = sys.getrefcount(unused)
+    assert call(*put((a, b, c, 0.5), unused)) == (c,)
+    assert (c == a + 0.5).all() and (unused == 7).all()
+    assert sys.getrefcount(unused) == before
+
+
+def test_an_array_without_use_may_be_read_only_and_meet_a_written_one(with_unused):
+    call, put = with_unused
+    a, b, c = arrays()
+    assert call(*put((a, b, c, 0.5), read_only(np.zeros((3, 4), np.int16)))) == (c,)
+    big = np.zeros(16, np.float32)
+    assert call(*put((a, b, big[:8], 0.5), big.view(np.int16)[4:16].reshape(3, 4))) is not None
+    assert (big[:8] == a + 0.5).all()
+
+
+OTHERS = {
+    "shape": np.zeros((4, 3), np.int16),
+    "rank": np.zeros(12, np.int16),
+    "strides": np.zeros((3, 8), np.int16)[:, ::2],
+    "dtype": np.zeros((3, 4), np.int32),
+    "byte order": np.zeros((3, 4), ">i2"),
+    "type that no launch takes": np.zeros((3, 4), np.uint16),
+    "unaligned": np.zeros(25, np.uint8)[1:].view(np.int16).reshape(3, 4),
+    "subclass": np.zeros((3, 4), np.int16).view(Subclass),
+    "number": 0.5,
+    "None": None,
+}
+
+
+@pytest.mark.parametrize("name", list(OTHERS))
+def test_another_array_without_use_launches_nothing(with_unused, name):
+    call, put = with_unused
+    a, b, c = arrays()
+    assert call(*put((a, b, c, 0.5), OTHERS[name])) is None
+    assert not c.any()
+
+
 WORDS = {
     "entry": "copy_arguments",
     "arena_bytes": 0,

@@ -93,12 +93,13 @@ def fast_call(call: Call) -> FastCall | None:
     if functions is None or not layout_holds() or not _serves(call):
         return None
     seen = [_seen(call.arguments[place], functions[0]) for place in call.tensors]
-    if not all(map(_agrees, seen, call.infos)):
+    devices = {_device(each) for each in seen if each is not None}
+    if not all(map(_agrees, seen, call.infos)) or len(devices) > 1:
         return None
     kernel: CudaKernel = call.kernel
     first = call.infos[0]
     loaded = kernel.loaded(ordinal_of(first.device, first.pointer))
-    compared = replace(call, kernel=_Words(_arguments(kernel.artifact, len(call.infos))))
+    compared = replace(call, kernel=_Words(_arguments(kernel.artifact, _used(call))))
     record = _record(compared, kernel, loaded, seen, functions)
     tensors = frozenset(call.tensors)
     # The tensors themselves are not kept: only what the record points at.
@@ -146,11 +147,16 @@ def _serves(call: Call) -> bool:
             return False
     placed = [each.index for each in scalars]
     return (
-        bool(call.infos)
+        _used(call) > 0
         and len(placed) == len(set(placed))
         and len(artifact.parameters) + len(call.infos) <= _MOST_WORDS
         and len(artifact.maps) <= _MOST_MAPS
     )
+
+
+def _used(call: Call) -> int:
+    """How many of the tensors are the program's."""
+    return len(call.infos) - call.unused
 
 
 def _seen(tensor: object, look: int) -> DLTensor | None:
@@ -200,7 +206,7 @@ def _record(
         header[at : at + 2] = len(items), append([word for item in items for word in item])
 
     packed = words(artifact.parameters, call.infos, call.values, call.grid)
-    addresses = [(info.pointer,) for info in call.infos]
+    addresses = [(info.pointer,) for info in call.infos[: _used(call)]]
     tensors = [_tensor(call, number, seen[number], count, append) for number in range(len(call.infos))]
     same = [number for number, value in enumerate(arguments) if isinstance(value, ATOMS)]
     maps = [
@@ -242,9 +248,9 @@ _IS_NEGATED, _NEEDS_GRADIENT = sys.intern("is_neg"), sys.intern("requires_grad")
 def _tensor(call: Call, number: int, seen: DLTensor, count: int, append: Any) -> tuple[int, ...]:
     info, argument = call.infos[number], call.tensors[number]
     sides = append([*info.shape, *info.strides])
-    # An address that fits a longer access than this one must find other code.
-    fits = min(info.pointer & -info.pointer, _ALIGNMENT) if info.pointer else _ALIGNMENT
-    looked_at = min(2 * fits, _ALIGNMENT) - 1
+    # Tensors that the program has no use for must have aligned elements too, and share the spare word.
+    used = _used(call)
+    looked_at = (_alignment(info) if number < used else info.dtype.bytes) - 1
     (kind,) = struct.unpack_from("=I", seen, DLTensor.code.offset)
     return (
         argument,
@@ -254,10 +260,16 @@ def _tensor(call: Call, number: int, seen: DLTensor, count: int, append: Any) ->
         sides,
         looked_at,
         info.pointer & looked_at,
-        count + number,
+        count + min(number, used),
         number in call.written,
         _may_be_negated(info),
     )
+
+
+def _alignment(info: TensorInfo) -> int:
+    """The bytes that an address is looked at by: one that fits a longer access must find other code."""
+    fits = min(info.pointer & -info.pointer, _ALIGNMENT) if info.pointer else _ALIGNMENT
+    return min(2 * fits, _ALIGNMENT)
 
 
 def _may_be_negated(info: TensorInfo) -> bool:
