@@ -151,6 +151,12 @@ class FakeCuda:
         before, self._thread.mode = self._thread.mode, mode
         return SUCCESS, before
 
+    def _breaks_capture(self):
+        """Whether a thread does what it may not, unless relaxed, while a stream is captured."""
+        broken = self.capturing is not None and self._thread.mode != "CU_STREAM_CAPTURE_MODE_RELAXED"
+        self.broken_capture = self.broken_capture or broken
+        return broken
+
     def cuModuleLoadDataEx(self, image, count, options, values):
         self.calls.append(("cuModuleLoadDataEx", image, tuple(options)))
         assert len(options) == len(values) == count
@@ -160,8 +166,7 @@ class FakeCuda:
             if log is not None and content:
                 assert len(content) < given[f"CU_JIT_{kind}_LOG_BUFFER_SIZE_BYTES"] == len(log)
                 ctypes.memmove(log, content, len(content))
-        if self.capturing is not None and self._thread.mode != "CU_STREAM_CAPTURE_MODE_RELAXED":
-            self.broken_capture = True
+        if self._breaks_capture():
             return CAPTURE_UNSUPPORTED, None
         for part, status in self.refuse.items():
             if part in image:
@@ -232,6 +237,8 @@ class FakeCuda:
         return SimpleNamespace(location=SimpleNamespace())
 
     def cuMemPoolCreate(self, wanted):
+        if self._breaks_capture():
+            return CAPTURE_UNSUPPORTED, None
         self.calls.append(("cuMemPoolCreate", wanted.location.id))
         return SUCCESS, f"pool of {wanted.location.id}"
 

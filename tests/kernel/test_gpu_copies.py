@@ -42,6 +42,14 @@ def test_copy_launch_and_free(cuda):
 
 
 @pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
+def test_a_first_launch_while_a_graph_is_captured(cuda):
+    """The pool of memory is made then, which captures allow where they are told that it touches no stream."""
+    cuda.capturing = 7
+    matmul(*tensors(), stream=7)
+    assert not cuda.broken_capture and [each.stream for each in cuda.launches] == [7, 7]
+
+
+@pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 def test_no_memory_left(cuda):
     cuda.pool_status = OUT_OF_MEMORY
     with pytest.raises(

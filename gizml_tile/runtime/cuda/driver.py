@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ...errors import TileError, here
@@ -123,6 +125,17 @@ def is_capture(status: int) -> bool:
 def constant(enumeration: str, name: str) -> Any:
     """A named constant of the driver's, such as ``constant("CUjit_option", "CU_JIT_LOG_VERBOSE")``."""
     return getattr(getattr(bindings(), enumeration), name)
+
+
+@contextmanager
+def relaxed(doing: str) -> Iterator[None]:
+    """Let this thread do what touches no stream, and so is safe, while a stream is captured."""
+    mode = constant("CUstreamCaptureMode", "CU_STREAM_CAPTURE_MODE_RELAXED")
+    before = call("cuThreadExchangeStreamCaptureMode", mode, doing=doing)
+    try:
+        yield
+    finally:
+        attempt("cuThreadExchangeStreamCaptureMode", before)
 
 
 def address(name: str) -> int:

@@ -44,7 +44,8 @@ if hasattr(os, "register_at_fork"):
 def _pool(ordinal: int) -> Any:
     with _lock:
         if ordinal not in _pools:
-            _pools[ordinal] = _made(ordinal)
+            with driver.relaxed(_DOING):
+                _pools[ordinal] = _made(ordinal)
         return _pools[ordinal]
 
 

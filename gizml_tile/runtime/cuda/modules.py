@@ -48,7 +48,7 @@ def load(artifact: Artifact, code: bytes, known: Report, device: Device) -> Load
             f"{device.threads}; use fewer warps",
             here(),
         )
-    with current(device), _relaxed():
+    with current(device), driver.relaxed(what):
         module, log = _module(artifact, code, what)
         function = driver.call("cuModuleGetFunction", module, artifact.entry.encode(), doing=what)
         report = report_of(log) if log else known
@@ -56,17 +56,6 @@ def load(artifact: Artifact, code: bytes, known: Report, device: Device) -> Load
         _reserve(artifact, function, what)
         resident = _resident(artifact, function, device, what)
     return Loaded(device, module, function, report, resident)
-
-
-class _relaxed:
-    """Let this thread load code while a stream is captured, which is safe: it touches no stream."""
-
-    def __enter__(self) -> None:
-        relaxed = driver.constant("CUstreamCaptureMode", "CU_STREAM_CAPTURE_MODE_RELAXED")
-        self._before = driver.call("cuThreadExchangeStreamCaptureMode", relaxed, doing="loading a kernel")
-
-    def __exit__(self, *error: object) -> None:
-        driver.attempt("cuThreadExchangeStreamCaptureMode", self._before)
 
 
 def _module(artifact: Artifact, code: bytes, what: str) -> tuple[Any, str]:
