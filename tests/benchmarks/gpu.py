@@ -2,9 +2,9 @@
 
     python tests/benchmarks/gpu.py [row ...] [--quick] [--seconds 120] [--record]
 
-Rows: copy add gelu softmax layernorm rmsnorm transpose f32 bf16 few odd fp8 epilogues prologues attention
-variants launch first. Every result is checked against float64 and for equal bits before it is timed. Ratios
-above 1: ours is faster.
+Rows: copy add gelu softmax layernorm rmsnorm transpose f32 bf16 sizes few odd fp8 epilogues prologues
+attention variants launch first. Every result is checked against float64 and for equal bits before it is
+timed. Ratios above 1: ours is faster.
 ``--record`` adds the table to RESULTS.md.
 A row that takes longer than its time is ended with the process, in case its kernel hangs.
 """
@@ -28,8 +28,8 @@ import checkout  # noqa: F401
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 ROW_NAMES = (
-    "copy add gelu softmax layernorm rmsnorm transpose f32 bf16 few odd fp8 epilogues prologues attention "
-    "variants launch first"
+    "copy add gelu softmax layernorm rmsnorm transpose f32 bf16 sizes few odd fp8 epilogues prologues "
+    "attention variants launch first"
 ).split()
 ROW_SECONDS = 120
 HEADER = ["| work | ours | peers | ratio | error |", "|---|---|---|---|---|"]
@@ -80,7 +80,9 @@ def machine() -> str:
         versions.append(f"triton {triton.__version__}")
     except ImportError:
         versions.append("no triton")
-    return f"{torch.cuda.get_device_name(0)}; {', '.join(versions)}"
+    # The first part of its number tells one GPU from another.
+    name, number = torch.cuda.get_device_name(0), torch.cuda.get_device_properties(0).uuid
+    return f"{name} {str(number).partition('-')[0]}; {', '.join(versions)}"
 
 
 def record(command: str, table: list[str]) -> None:

@@ -238,6 +238,17 @@ def matmul_bf16_rows(quick: bool) -> Iterator[Case]:
     yield from map(matmul_bf16, (1024, 4096) if quick else (1024, 2048, 4096, 8192))
 
 
+def sizes_rows(quick: bool) -> Iterator[Case]:
+    """Products of few turns, of other forms, one that the L2 does not hold, and other orders of operands."""
+    large = [each for each in BF16_SIZES if each["BM"] * each["BN"] >= 128 * 128]
+    for k in (512,) if quick else (256, 512, 1024, 2048):
+        yield product_of(8192, 8192, k, large, False)
+    for m, n, k in () if quick else ((4096, 11008, 4096), (8192, 4096, 14336), (16384, 16384, 16384)):
+        yield product_of(m, n, k, large, False)
+    for order in ("NT",) if quick else ("NT", "TN", "TT"):
+        yield product_of(4096, 4096, 4096, large, False, order=order)
+
+
 FEW_ROWS_SIZES = blocks(
     (16, 64, 64, 0, 0), (16, 64, 128, 0, 0), (16, 128, 64, 0, 0), (16, 128, 128, 0, 0), (16, 256, 64, 0, 0)
 )
@@ -245,10 +256,11 @@ FEW_TILES_SIZES = blocks((64, 128, 64, 0, 0), (128, 64, 64, 0, 0), (128, 128, 64
 
 
 def product_of(
-    m: int, n: int, k: int, sizes: list[dict], graph: bool, *, with_triton: bool = False
+    m: int, n: int, k: int, sizes: list[dict], graph: bool, *, with_triton: bool = False, order: str = "NN"
 ) -> Case:
-    """A product of BF16 matrices beside cuBLAS, and Triton where asked."""
-    a, b = random(m, k), random(k, n)
+    """A product of BF16 matrices beside cuBLAS, and Triton where asked; T: an operand lies transposed."""
+    a = random(m, k) if order[0] == "N" else random(k, m).T
+    b = random(k, n) if order[1] == "N" else random(n, k).T
     c = torch.empty(m, n, dtype=a.dtype, device=DEVICE)
 
     def truth() -> torch.Tensor:
@@ -258,7 +270,7 @@ def product_of(
     made = others(cuBLAS=lambda: lambda: torch.mm(a, b, out=c))
     if with_triton:
         made |= others(Triton=triton(lambda: peers.products(a, b, c), c, truth, graph))
-    name = f"matmul bf16 {m} x {n} x {k}{', in a graph' if graph else ''}"
+    name = f"matmul bf16 {m} x {n} x {k}{f' {order}' * (order != 'NN')}{', in a graph' * graph}"
     return Case(name, 2.0 * m * n * k, "TFLOP/s", {"": mine}, made, graph)
 
 
@@ -368,6 +380,7 @@ ROWS: dict[str, Callable[[bool], Iterator[Case]]] = {
     "transpose": transpose_rows,
     "f32": matmul_f32_rows,
     "bf16": matmul_bf16_rows,
+    "sizes": sizes_rows,
     "few": few_rows,
     "odd": odd_rows,
     "fp8": matmul_fp8_rows,
