@@ -48,7 +48,9 @@ def expand_region(x: Expansion, region: Region) -> None:
 
 def expand_nodes(x: Expansion, nodes: Sequence[Node]) -> None:
     """Nodes of a region, in program order."""
-    deferred = frozenset() if x.plan.specialised is None else x.plan.specialised.deferred
+    deferred = frozenset[Node]()
+    if x.plan.specialised is not None:
+        deferred = x.plan.specialised.deferred | x.plan.specialised.computed
     ends = last_uses(x.plan, nodes)
     for node in nodes:
         if node not in x.plan.bypassed and node not in deferred:

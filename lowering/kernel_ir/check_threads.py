@@ -110,9 +110,9 @@ def _group_mma(i: Instruction, kernel: Kernel) -> None:
     assert isinstance(matrix, GroupMatrix), f"{i}: {matrix!r}"
     assert kernel.target.can("group_matrix"), f"{kernel.target} has no {i.op}"
     assert matrix.n % 8 == 0 and 8 <= matrix.n <= 256, f"{i}: n {matrix.n}"
-    assert matrix.m >= 1 and (matrix.m == 1 or matrix.a is not None), f"{i}: m {matrix.m}"
+    assert matrix.m >= 1, f"{i}: m {matrix.m}"
     if matrix.a is None:
-        count = _GROUP_ROWS * matrix.k // _GROUP_THREADS
+        count = _GROUP_ROWS * matrix.m * matrix.k // _GROUP_THREADS
         assert (a.dtype, a.count) == (matrix.dtype, count), f"{i}: {a} for {matrix.dtype} x {count}"
     else:
         assert a.dtype is I32 and a.count == 1, f"{i}: offset {a}"

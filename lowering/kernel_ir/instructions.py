@@ -304,7 +304,7 @@ class GroupMatrix:
 
     ``a`` is None where a is in registers. ``fresh`` starts from zero instead of c; the sums of another such
     product may then be c, which nothing reads any more. With ``m`` there are so many times 64 rows, of which
-    the first 64 have the first registers of c.
+    the first 64 have the first registers of c, and of a.
     """
 
     n: int

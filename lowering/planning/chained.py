@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gizml_tile.lowering.planning.classes import is_wide
 from gizml_tile.lowering.planning.operands import Operand, operand
 from gizml_tile.lowering.planning.plan import Rotation
+from gizml_tile.lowering.planning.prologues import prologues_of
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.nodes import UNARY_FLOAT, Node
 
@@ -29,8 +30,13 @@ def is_computed(state: Planning, arg: Node, loop: Node) -> bool:
 
 
 def is_chained(state: Planning, products: list[Node], loop: Node) -> bool:
-    """Whether some product of a loop takes what is computed in it."""
-    return any(is_computed(state, arg, loop) for node in products for arg in node.args[:2])
+    """Whether some product of a loop takes what is computed in it, and not just of blocks."""
+    return any(
+        is_computed(state, arg, loop)
+        for node in products
+        for side, arg in enumerate(node.args[:2])
+        if side not in [each.side for each in prologues_of(state, node)]
+    )
 
 
 def of_computed(state: Planning, found: Operand, side: int, loop: Node) -> Iterator[str]:
@@ -46,7 +52,7 @@ def of_computed(state: Planning, found: Operand, side: int, loop: Node) -> Itera
     elif found.transposed:
         yield "a computed operand is transposed"
     elif not any(node.op == "dot" for node in state.classes[found.node].nodes):
-        yield "an operand is computed in the loop, and not of a product's result"
+        yield "an operand is computed of a product's result, which lies otherwise"
 
 
 def in_streams(blocks: list[Node], products: list[Node]) -> list[tuple[Node, ...]]:

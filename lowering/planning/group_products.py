@@ -15,6 +15,7 @@ from gizml_tile.lowering.planning.boxes import is_once
 from gizml_tile.lowering.planning.dots import plan_by_halves
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.lowering.planning.plan import UNIFORM, Dot, Promotion, TileLayout
+from gizml_tile.lowering.planning.prologues import piece_of, prologue_of, unit_dtype
 from gizml_tile.lowering.planning.stages import fast_axis
 from gizml_tile.lowering.planning.variants import Candidate, Choice
 from gizml_tile.nodes import Node
@@ -44,8 +45,11 @@ def why_not_by_groups(state: Planning, node: Node, *, alone: bool) -> Iterator[s
     ``alone`` tells that turns of the loop do not just add to one product of all their elements of k.
     """
     found = [operand(arg) for arg in node.args[:2]]
-    dtypes = {each.node.dtype for each in found}
-    unit = GROUP_UNITS.get(found[0].node.dtype)  # type: ignore[arg-type]
+    computed, dtype = prologue_of(state, node), unit_dtype(state, node)
+    dtypes = {dtype, *(each.node.dtype for each in found)}
+    if computed is not None and computed.node.op == "read":
+        dtypes.remove(computed.node.dtype)
+    unit = GROUP_UNITS.get(dtype)
     if len(dtypes) > 1 or unit is None:
         names = " and ".join(sorted(str(dtype) for dtype in dtypes))
         yield f"operands are {names}, not both {_alternatives(GROUP_UNITS)}"
@@ -55,7 +59,6 @@ def why_not_by_groups(state: Planning, node: Node, *, alone: bool) -> Iterator[s
     asked = state.forced.get("dot", GROUP_MATRIX)
     if asked != GROUP_MATRIX:
         yield f"products are asked for by {asked}"
-    (dtype,) = dtypes
     if unit.step and alone and not is_asked(state):
         yield (
             f"a product of {node.args[0].shape[1]} elements of k alone would be summed in about "
@@ -91,32 +94,36 @@ def is_asked(state: Planning) -> bool:
     return state.forced.get("dot") == GROUP_MATRIX
 
 
-def is_turned(product: Node) -> bool:
-    """Whether b' @ a' is made in place of a product with too few rows, so that its columns are the rows."""
+def is_turned(state: Planning, product: Node) -> bool:
+    """Whether b' @ a' is made in place of a product, so that its columns are the rows.
+
+    That is where it has too few rows, or its right operand is computed, which only the left one may be.
+    """
+    computed = prologue_of(state, product)
+    if computed is not None:
+        return computed.side == 1
     rows, columns = product.shape
     return rows % _ROWS != 0 and columns % _ROWS == 0
 
 
-def sides_of(product: Node) -> tuple[int, int]:
+def sides_of(state: Planning, product: Node) -> tuple[int, int]:
     """The rows and columns of a product as it is made."""
     rows, columns = product.shape
-    return (columns, rows) if is_turned(product) else (rows, columns)
+    return (columns, rows) if is_turned(state, product) else (rows, columns)
 
 
-def why_not_turned(product: Node) -> Iterator[str]:
+def why_not_turned(state: Planning, product: Node) -> Iterator[str]:
     """Why a product cannot be made with rows and columns exchanged, if it is one with few rows."""
-    if is_turned(product):
+    if is_turned(state, product) and prologue_of(state, product) is None:
         if any(operand(arg).node.op != "read" for arg in product.args[:2]):
             yield f"a product of {product.shape[0]} rows takes what is computed, not blocks of tensors"
-        if parts_of(product) is not None:
+        if parts_of(state, product) is not None:
             yield f"a product of {product.shape[0]} rows is summed in parts"
 
 
-def parts_of(node: Node) -> Promotion | None:
+def parts_of(state: Planning, node: Node) -> Promotion | None:
     """The parts that a product's sums are made in, where the unit's own sums are not exact enough."""
-    dtype = operand(node.args[0]).node.dtype
-    assert dtype is not None
-    unit = GROUP_UNITS.get(dtype)
+    unit = GROUP_UNITS.get(unit_dtype(state, node))
     if unit is None or not unit.step:
         return None
     return Promotion(min(_depth(unit), node.args[0].shape[1]), min(node.shape[1], _PART_COLUMNS))
@@ -133,8 +140,8 @@ def _depth(unit: GroupUnit) -> int:
 
 def _plan_parts(state: Planning, node: Node) -> Promotion | None:
     """A product's parts, and how it is made where it has too few elements of k for them."""
-    parts, dtype = parts_of(node), operand(node.args[0]).node.dtype
-    assert state.specialised is not None and dtype is not None
+    parts, dtype = parts_of(state, node), unit_dtype(state, node)
+    assert state.specialised is not None
     if parts is None:
         return None
     groups, (rows, columns) = state.specialised.groups, node.shape
@@ -154,18 +161,26 @@ def group_dot(state: Planning, node: Node) -> Dot:
     """How groups of four warps make a product: PTX ISA, "wgmma: register fragments"."""
     assert state.specialised is not None
     groups = state.specialised.groups
-    rows, columns = sides_of(node)
-    left = operand(node.args[0]).node
-    dtype, parts = left.dtype, _plan_parts(state, node)
-    assert dtype is not None
-    a, told = UNIFORM, "operands in workgroup memory"
-    if left.op != "read" and not is_once(state, left):
-        # Pairs of 8 x 8 pieces of a result lie as the left operand of a product wants them.
-        a, told = _group_layout(groups, rows, left.shape[1]), "the left operand in registers"
-    c, turned = _group_layout(groups, rows, columns), is_turned(node)
+    rows, columns = sides_of(state, node)
+    left, depth = operand(node.args[0]).node, node.args[0].shape[1]
+    dtype, parts = unit_dtype(state, node), _plan_parts(state, node)
+    a, b, told = UNIFORM, UNIFORM, "operands in workgroup memory"
+    computed, turned = prologue_of(state, node), is_turned(state, node)
+    # Pairs of 8 x 8 pieces of a result lie as the left operand of a product wants them.
+    held = _group_layout(groups, rows, depth)
+    if computed is not None and turned:
+        b, told = held.transposed(), "the right operand computed in registers"
+    elif computed is not None:
+        a, told = held, "the left operand computed in registers"
+    elif left.op != "read" and not is_once(state, left):
+        a, told = held, "the left operand in registers"
+    c = _group_layout(groups, rows, columns)
     c = c.transposed() if turned else c
-    made = Dot(None, dtype, (4 * groups, 1), a, UNIFORM, c, groups, parts, turned)
+    piece = 0 if computed is None else piece_of(depth)
+    made = Dot(None, dtype, (4 * groups, 1), a, b, c, groups, parts, turned, piece)
     told = f"asynchronous, 64 x {columns if parts is None else parts.columns} by each four warps, {told}"
+    if piece:
+        told += f", {piece} elements of k at a time"
     if turned:
         told = f"rows and columns exchanged, {told}"
     if parts is not None:

@@ -113,7 +113,8 @@ class Dot:
     tiles; warps form a grid of ``warps[0]`` along the rows by ``warps[1]`` along the columns. With ``groups``
     so many times four warps make it asynchronously, each 64 rows, from operands in workgroup memory; with
     a ``promotion`` they sum a part of k at a time. If ``turned`` they make b' @ a', whose rows are the
-    product's columns.
+    product's columns. Of an operand that is computed from blocks which are brought they make ``piece``
+    elements of k at a time.
     """
 
     atom: Atom | None
@@ -125,6 +126,7 @@ class Dot:
     groups: int = 0
     promotion: Promotion | None = None
     turned: bool = False
+    piece: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,16 +226,18 @@ class Specialised:
     With more ``teams`` of such groups each has every second program to itself, and while one multiplies
     the other stores. ``persistent`` workgroups are as many as the device holds, and each runs programs in
     turn; else each runs one, as the hardware gives them out.
-    ``loops`` are those whose blocks are brought; in a ``flowing`` one the products of a turn are waited for
-    in the next turn. A thread that brings holds ``registers[0]`` registers and one that multiplies
-    ``registers[1]``, or all the same with 0. ``deferred`` are reads and elementwise operations that are done
-    for a panel of columns when the copy engine takes it: few registers are in use beside the accumulators.
-    Operands that are ``kept`` are computed once, and stay in workgroup memory. In ``chained`` loops a
-    product takes what is computed of another's result, and some of them run rotated by one turn. ``powers``
-    are approximate exponentials of differences that are scaled in one operation, ``guarded`` selects that
-    first look at the whole mask. ``longest_first`` tells that programs later along the first axis take more
-    turns. Groups ``in_order`` begin the products of a turn one after the other, so that while one computes
-    the next multiplies. With a ``cluster`` some workgroups share each program, of which there are few.
+    ``loops`` are those whose blocks are brought; in a ``flowing`` one the products of a turn, committed
+    in so many groups, are waited for in the next turn. A thread that brings holds ``registers[0]``
+    registers and one that multiplies ``registers[1]``, or all the same with 0. ``deferred`` are reads and
+    elementwise operations that are done for a panel of columns when the copy engine takes it: few
+    registers are in use beside the accumulators. What is ``computed`` of blocks for a product's operand
+    is made where the product takes it. Operands that are ``kept`` are computed once, and stay in
+    workgroup memory. In ``chained`` loops a product takes what is computed of another's result, and some
+    of them run rotated by one turn. ``powers`` are approximate exponentials of differences that are
+    scaled in one operation, ``guarded`` selects that first look at the whole mask. ``longest_first``
+    tells that programs later along the first axis take more turns. Groups ``in_order`` begin the products
+    of a turn one after the other, so that while one computes the next multiplies. With a ``cluster`` some
+    workgroups share each program, of which there are few.
     """
 
     teams: int
@@ -242,7 +246,8 @@ class Specialised:
     registers: tuple[int, int]
     stores: Mapping[Node, BulkStore] = field(default_factory=dict)
     deferred: frozenset[Node] = frozenset()
-    flowing: frozenset[Node] = frozenset()
+    computed: frozenset[Node] = frozenset()
+    flowing: Mapping[Node, int] = field(default_factory=dict)
     streams: tuple[Stream, ...] = ()
     kept: tuple[Node, ...] = ()
     chained: Mapping[Node, Rotation | None] = field(default_factory=dict)

@@ -25,7 +25,16 @@ from gizml_tile.lowering.planning.in_memory import plan_in_memory
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
 from gizml_tile.lowering.planning.parts import find_parts
 from gizml_tile.lowering.planning.pieces import cut_products
-from gizml_tile.lowering.planning.plan import Access, Chain, Dot, Plan, Specialised, Stage, TileLayout
+from gizml_tile.lowering.planning.plan import (
+    UNIFORM,
+    Access,
+    Chain,
+    Dot,
+    Plan,
+    Specialised,
+    Stage,
+    TileLayout,
+)
 from gizml_tile.lowering.planning.registers import check_registers
 from gizml_tile.lowering.planning.residency import residents
 from gizml_tile.lowering.planning.scales import sink_scales
@@ -298,7 +307,8 @@ def _fragment(state: Planning, node: Node, user: Node, number: int) -> TileLayou
     """The layout that a product wants of an operand, which may go through transposes and conversions."""
     if user.op == "dot" and number in (0, 1):
         dot = state.dots[user]
-        return None if dot.atom is None else (dot.a, dot.b)[number]
+        layout = (dot.a, dot.b)[number]
+        return None if (dot.atom is None and not dot.groups) or layout is UNIFORM else layout
     if user.op == "transpose":
         layouts = [_fragment(state, user, *each) for each in state.uses.of(user)]
         if len(layouts) == 1 and layouts[0] is not None:

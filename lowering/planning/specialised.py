@@ -27,6 +27,7 @@ from gizml_tile.lowering.planning.operands import (
 )
 from gizml_tile.lowering.planning.panels import SPANS, panel_tile, span_of
 from gizml_tile.lowering.planning.plan import UNIFORM, Specialised, Stage, Stream
+from gizml_tile.lowering.planning.prologues import blocks_of, commits_of, prologues_of, why_not_computed
 from gizml_tile.lowering.planning.residency import half_memory
 from gizml_tile.lowering.planning.stages import COPY, fast_axis
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
@@ -91,10 +92,15 @@ def plan_roles(state: Planning) -> None:
         brought = tuple(loop for loop in loops if loop is not None)
         # Measured on an H200: two groups with many accumulators cover each other's waiting.
         covered = groups > 1 and _accumulators(state, products, loops, groups) >= _MANY_ACCUMULATORS
-        # A single slot must be free before the next turn's blocks can come.
-        flows = teams > 1 and not covered and state.program.stages != 1
-        flowing = frozenset(loop for loop in brought if flows and _flows(state, products, loop))
-        state.specialised = Specialised(teams, groups, brought, traded, flowing=flowing)
+        flows = teams > 1 and not covered
+        flowing = {
+            loop: sum(commits_of(state, node) for node in inside)
+            for loop in brought
+            if _flows(state, inside := [node for node in products if _loop_of(state, node) is loop], loop)
+            and (flows or _computed(state, inside))
+        }
+        computed = frozenset(_computed(state, products))
+        state.specialised = Specialised(teams, groups, brought, traded, computed=computed, flowing=flowing)
         _chain(state, products)
 
 
@@ -124,7 +130,7 @@ def _chain(state: Planning, products: list[Node]) -> None:
         state.specialised = replace(
             found,
             registers=registers,
-            flowing=found.flowing.difference(chained),
+            flowing={loop: count for loop, count in found.flowing.items() if loop not in chained},
             chained=chained,
             resident=resident,
             powers=powers(state),
@@ -147,8 +153,9 @@ def _guarded(state: Planning) -> frozenset[Node]:
 
 def _flows(state: Planning, products: list[Node], loop: Node) -> bool:
     """Whether products of a turn can be waited for in the next one."""
-    in_parts = any(parts_of(node) is not None for node in products if _loop_of(state, node) is loop)
-    return not in_parts and _only_accumulates(state, loop)
+    in_parts = any(parts_of(state, node) is not None for node in products if _loop_of(state, node) is loop)
+    # A single slot must be free before the next turn's blocks can come.
+    return not in_parts and state.program.stages != 1 and _only_accumulates(state, loop)
 
 
 def _only_accumulates(state: Planning, loop: Node) -> bool:
@@ -185,13 +192,14 @@ def _forms(state: Planning, products: list[Node], loops: list[Node | None]) -> d
     Measured on an H200: two teams are ahead by 2 to 10 % where a group holds all sums of a program and the
     products of a turn are waited for in the next; else they are behind. Few programs share clusters instead.
     """
-    rows, columns = sides_of(products[0])
+    rows, columns = sides_of(state, products[0])
     groups = state.program.warps // _GROUP_WARPS or (1 if rows == _ROWS else 2)
     together, apart = (SPECIALISED, (1, groups)), (ALTERNATING, (2, 1))
     fits = rows * columns <= _MANY_ACCUMULATORS * _GROUP_WARPS * state.target.facts.lanes
     flows = all(loop is not None and _flows(state, products, loop) for loop in loops)
     alone = state.signature.room == 1 and "workgroups" not in state.forced
-    best = fits and flows and alone and state.program.stages != 1
+    # What one group computes is hidden by what another multiplies at the same time.
+    best = fits and flows and alone and not _computed(state, products)
     return dict([apart, together] if best else [together, apart])
 
 
@@ -217,23 +225,27 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
     for loop in loops:
         if loop is not None and not all(_is_known_before(state, arg) for arg in loop.args[:3]):
             yield "the loop's bounds depend on what tensors hold"
-    if len({(sides_of(node)[0], is_turned(node)) for node in products}) > 1:
+    if len({(sides_of(state, node)[0], is_turned(state, node)) for node in products}) > 1:
         yield "products have different numbers of rows"
-    rows, _ = sides_of(products[0])
+    rows, _ = sides_of(state, products[0])
+    if rows % _ROWS and is_turned(state, products[0]):
+        yield f"a right operand is computed and has {rows} columns, no multiple of {_ROWS}"
     if rows % _ROWS:
         yield f"products have {rows} rows, no multiple of {_ROWS}"
+    if _are_chained(state, products, loops) and _computed(state, products):
+        yield "a product takes what is computed of another, and one what is computed of blocks"
     for node in products:
         loop = _loop_of(state, node)
         if loop is not None:
             yield from _of_product(state, node, loop)
-    if not _blocks(products):
+    if not _blocks(state, products):
         yield "no operand is a block of a tensor"
 
 
 def _refusals_of_form(
     state: Planning, products: list[Node], loops: list[Node | None], teams: int, groups: int
 ) -> Iterator[str]:
-    (rows, _), warps = sides_of(products[0]), state.program.warps
+    (rows, _), warps = sides_of(state, products[0]), state.program.warps
     if groups > _MOST_GROUPS or rows % (_ROWS * groups):
         yield f"{rows} rows are not shared by {groups} x 4 warps"
     if warps not in (0, _GROUP_WARPS * teams * groups):
@@ -241,12 +253,12 @@ def _refusals_of_form(
     if teams > 1 and any(loop is not None and loop.args[2].op != "index" for loop in loops):
         yield "the loop's step is no constant, so nobody knows how many turns another team takes"
     chained = _are_chained(state, products, loops)
-    once = [node for node in _blocks(products) if is_once(state, node)] + _kept(state, products)
+    once = [node for node in _blocks(state, products) if is_once(state, node)] + _kept(state, products)
     if chained and (teams > 1 or rows != _ROWS * groups):
         yield "a product takes what is computed of another"
     if once and teams > 1:
         yield "blocks stay for a whole program"
-    in_parts = [node for node in products if parts_of(node) is not None]
+    in_parts = [node for node in products if parts_of(state, node) is not None]
     if chained and in_parts:
         yield "a product whose sums are made in parts stands beside products of products"
     most = _MOST_CHAINED if chained else MOST_IN_PARTS if in_parts else _MOST_ACCUMULATORS
@@ -261,13 +273,13 @@ def _refusals_of_form(
 
 def _turn_bytes(state: Planning, products: list[Node]) -> int:
     """The workgroup memory of one turn's blocks, of all loops."""
-    return sum(_bytes(node) for node in _blocks(products) if not is_once(state, node))
+    return sum(_bytes(node) for node in _blocks(state, products) if not is_once(state, node))
 
 
 def _fixed_bytes(state: Planning, products: list[Node], teams: int, groups: int) -> int:
     """At most so much workgroup memory is for other things than blocks of loops."""
     scratch = _SCRATCH_BYTES if _moves(state) else _SPARE_BYTES
-    once = [node for node in _blocks(products) if is_once(state, node)]
+    once = [node for node in _blocks(state, products) if is_once(state, node)]
     stays = sum(_bytes(node) for node in [*once, *_kept(state, products)])
     return teams * (STORE_BUFFERS * _ROWS * groups * SPANS[0] + scratch) + stays
 
@@ -280,16 +292,23 @@ def _is_known_before(state: Planning, node: Node) -> bool:
 
 
 def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str]:
-    (_, columns), depth = sides_of(node), node.args[0].shape[1]
+    (_, columns), depth = sides_of(state, node), node.args[0].shape[1]
     if not _COLUMNS[0] <= columns <= _COLUMNS[1]:
         yield f"a product has {columns} columns, not {_COLUMNS[0]} to {_COLUMNS[1]}"
-    yield from why_not_turned(node)
+    yield from why_not_turned(state, node)
     yield from why_not_by_groups(state, node, alone=not _only_accumulates(state, loop))
     if any(operand(arg).node.dtype.bytes * depth < SPANS[-1] for arg in node.args[:2]):  # type: ignore[union-attr]
         yield f"a block has {depth} elements of k"
+    yield from why_not_computed(state, node)
+    computed = {prologue.side: prologue for prologue in prologues_of(state, node)}
     for side, arg in enumerate(node.args[:2]):
         found = operand(arg)
-        if found.node.op == "read":
+        if side in computed:
+            for block in computed[side].blocks:
+                yield from _of_block(state, block, loop)
+        elif found.node.op == "read":
+            if not used_by_products_only(found.node, state.uses):
+                yield f"blocks of {_name(state, found.node)} are computed on, too"
             yield from _of_block(state, found.node, loop)
         else:
             yield from of_computed(state, found, side, loop)
@@ -303,9 +322,7 @@ def _of_block(state: Planning, node: Node, loop: Node) -> Iterator[str]:
         return
     view = node.attr
     assert isinstance(view, View)
-    name = state.program.tensors[view.tensor].name
-    if not used_by_products_only(node, state.uses):
-        yield f"blocks of {name} are computed on, too"
+    name = _name(state, node)
     known = all(_is_known_before(state, arg) for arg in node.args)
     follows = all(_follows(state, arg, loop) for arg in node.args)
     if not known and (once or not depends_on_counter_only(node, loop, state.uses) or not follows):
@@ -317,10 +334,18 @@ def _of_block(state: Planning, node: Node, loop: Node) -> Iterator[str]:
         yield f"the copy engine cannot move boxes of {name}: an address or step is no multiple of 16 bytes"
     elif not starts_at_chunks(state, node, axis):
         yield f"windows of {name} may start at no multiple of 16 bytes"
+    elif node.dtype.bytes * node.shape[axis] < SPANS[-1]:  # type: ignore[union-attr]
+        yield f"rows of blocks of {name} are shorter than {SPANS[-1]} bytes"
     if view.pad not in (0, False):
         yield f"outside {name} the copy engine gives zeros, and pad is {view.pad!r}"
     if any(each.op == "put" and each.attr.tensor == view.tensor for each in state.program.body.walk()):  # type: ignore[union-attr]
         yield f"{name} is written, too"
+
+
+def _name(state: Planning, node: Node) -> str:
+    """The tensor that a read's blocks are of."""
+    assert isinstance(node.attr, View)
+    return state.program.tensors[node.attr.tensor].name
 
 
 def _follows(state: Planning, node: Node, loop: Node) -> bool:
@@ -341,16 +366,21 @@ def _accumulators(state: Planning, products: list[Node], loops: list[Node | None
         kept = {state.classes[param] for param in carried if param in state.classes}
         inside = [node for node in products if _loop_of(state, node) is loop]
         beside = [math.prod(node.shape) for node in inside if state.classes[node] not in kept]
-        parts = [_ROWS * groups * found.columns for node in inside if (found := parts_of(node)) is not None]
+        found = [parts_of(state, node) for node in inside]
+        parts = [_ROWS * groups * each.columns for each in found if each is not None]
         held = sum(math.prod(param.shape) for param in carried)
         most = max(most, held + max(beside, default=0) + max(parts, default=0))
     return most // threads
 
 
-def _blocks(products: list[Node]) -> list[Node]:
-    """The reads that products take, each once."""
-    found = dict.fromkeys(operand(arg).node for node in products for arg in node.args[:2])
-    return [node for node in found if node.op == "read"]
+def _blocks(state: Planning, products: list[Node]) -> list[Node]:
+    """The reads that products take, or compute operands of, each once."""
+    return list(dict.fromkeys(block for node in products for block in blocks_of(state, node)))
+
+
+def _computed(state: Planning, products: list[Node]) -> set[Node]:
+    """What products compute of blocks for an operand in registers."""
+    return {made for node in products for each in prologues_of(state, node) for made in each.made}
 
 
 def _kept(state: Planning, products: list[Node]) -> list[Node]:
@@ -371,7 +401,7 @@ def plan_brought_stages(state: Planning) -> None:
     """How blocks lie in workgroup memory, and in how many slots."""
     assert state.specialised is not None
     products = list(state.dots)
-    blocks = _blocks(products)
+    blocks = _blocks(state, products)
     once = [node for node in blocks if is_once(state, node)]
     kept = _kept(state, products)
     slots = state.program.stages or max(FEWEST_SLOTS, min(_MOST_SLOTS, slots_beside(state)))
@@ -397,7 +427,7 @@ def slots_beside(state: Planning, sums: int = 0) -> int:
     fixed += found.teams * _SCRATCH_BYTES if direct or _moves(state) else _SPARE_BYTES
     if found.cluster is not None:
         fixed += found.cluster.received_bytes(state.warps * state.target.facts.lanes)
-    once = [node for node in _blocks(products) if is_once(state, node)]
+    once = [node for node in _blocks(state, products) if is_once(state, node)]
     stay = sum(_bytes(node) for node in [*once, *_kept(state, products)])
     memory = state.target.facts.workgroup_memory
     if found.resident > 1:
@@ -420,7 +450,7 @@ def _is_in_warps(state: Planning, node: Node) -> bool:
     return (
         reduced in state.classes
         and any(
-            each.op == "dot" and node.attr == (0 if is_turned(each) else 1)
+            each.op == "dot" and node.attr == (0 if is_turned(state, each) else 1)
             for each in state.classes[reduced].nodes
         )
     )

@@ -188,23 +188,25 @@ def _sums(columns: int, parts: int) -> Array:
 
 
 @lru_cache(maxsize=16)
-def _rows_in_registers(depth: int, size: int) -> Array:
+def _rows_in_registers(depth: int, size: int, parts: int) -> Array:
     """For each [row, k] of a in registers: register * 128 + lane."""
     word = 4 // size
     registers = ROWS * depth // 128
-    register, lane = np.divmod(np.arange(registers * 128), 128)
+    register, lane = np.divmod(np.arange(parts * registers * 128), 128)
+    part, register = np.divmod(register, registers)
     step, words, inside = register // (4 * word), register // word % 4, register % word
-    row = 16 * (lane // 32) + lane % 32 // 4 + 8 * (words & 1)
+    row = ROWS * part + 16 * (lane // 32) + lane % 32 // 4 + 8 * (words & 1)
     k = step * 8 * word + 4 * word * (words >> 1) + word * (lane % 4) + inside
-    places = np.empty((ROWS, depth), np.int64)
-    places[row, k] = np.arange(registers * 128)
+    places = np.empty((parts * ROWS, depth), np.int64)
+    places[row, k] = np.arange(parts * registers * 128)
     return places
 
 
 def _from_registers(threads: Threads, a: Instruction, matrix: GroupMatrix) -> Array:
     held = threads.wide(a)
     by_group = held.reshape(len(held), -1, 128).transpose(1, 0, 2).reshape(-1, len(held) * 128)
-    return _numbers(by_group.take(_rows_in_registers(matrix.k, matrix.dtype.bytes), axis=1), matrix.dtype)
+    places = _rows_in_registers(matrix.k, matrix.dtype.bytes, matrix.m)
+    return _numbers(by_group.take(places, axis=1), matrix.dtype)
 
 
 def _read(threads: Threads, at: Instruction, left: Side | None, right: Side) -> tuple[Array, Array]:

@@ -183,7 +183,11 @@ REFUSED = [
     ({}, {"DOT": "f16_16x8x16"}, "products are asked for by f16_16x8x16"),
     ({}, {"BM": 256, "BN": 256}, "accumulators take 320 registers of each thread, and 192 leave enough"),
     ({}, {"BK": 16}, "a block has 16 elements of k"),
-    ({"a": numbers(64, 64, kind="bf16")}, {}, "operands are BF16 and FP8, not both"),
+    (
+        {"a": numbers(64, 64, kind="bf16"), "b": numbers(64, 64, kind="f16")},
+        {},
+        "operands are BF16 and F16, not both",
+    ),
     ({"a": numbers(64, 64)}, {}, "operands are F32 and FP8, not both"),
     (F32_PAIR, {"BK": 32}, "operands are F32: TF32 keeps 10 bits of 23; ask for it with precision='tf32'"),
     (

@@ -25,7 +25,7 @@ def _group_mma(writer: Writer, instruction: Instruction) -> Words:
     steps = max(matrix.k * matrix.dtype.bytes // _STEP_BYTES, 1)
     form = _form(matrix, c.dtype is F32, matrix.k // steps)
     if matrix.a is None:
-        lefts = [_fragments(writer, a)]
+        lefts = list(_fragments(writer, a, matrix.m))
     else:
         further = _rows_further(matrix.a, matrix.dtype.bytes)
         lefts = [_descriptors(writer, matrix.a, a, part * further) for part in range(matrix.m)]
@@ -77,10 +77,15 @@ def _sums(writer: Writer, c: Instruction, matrix: GroupMatrix) -> Words:
     return made
 
 
-def _fragments(writer: Writer, a: Instruction) -> Iterator[str]:
+def _fragments(writer: Writer, a: Instruction, parts: int) -> Iterator[Iterator[str]]:
+    """The words of each 64 rows, for one step of k after the other."""
     words = writer.all_named(writer.words(a))
-    for first in range(0, len(words), _REGISTERS):
-        yield f"{{{', '.join(words[first : first + _REGISTERS])}}}"
+    steps = [
+        f"{{{', '.join(words[first : first + _REGISTERS])}}}" for first in range(0, len(words), _REGISTERS)
+    ]
+    each = len(steps) // parts
+    for part in range(parts):
+        yield iter(steps[part * each : (part + 1) * each])
 
 
 def _descriptors(writer: Writer, operand: Operand, offset: Instruction, first: int = 0) -> Iterator[str]:

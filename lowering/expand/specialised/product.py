@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gizml_tile.dtypes import F32, I32
 from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.specialised.computed import expand_computed_product
 from gizml_tile.lowering.expand.specialised.promoted import Promoted
 from gizml_tile.lowering.expand.specialised.side import side
 from gizml_tile.lowering.kernel_ir.builder import Value
@@ -17,6 +18,8 @@ GROUP_WARPS = 4
 def expand_group_product(x: Expansion, node: Node) -> Value:
     """``c + a @ b`` in the layout of the groups' result; it is there when this returns, or after the loop."""
     build, dot = x.build, x.plan.dots[node]
+    if dot.piece:
+        return expand_computed_product(x, node)
     (rows, columns), depth = node.shape, node.args[0].shape[1]
     left, right = side(x, node.args[0], 1), side(x, node.args[1], 0)
     if dot.turned:
@@ -37,8 +40,8 @@ def expand_group_product(x: Expansion, node: Node) -> Value:
         a = build.add(build.add(left.base, own), build.constant(left.along(first), I32))
         b = build.add(right.base, build.constant(right.along(first), I32))
         total = build.group_mma(matrix, a, b, total)
+    build.emit("group_commit")
     assert x.plan.specialised is not None
     if x.loop not in x.plan.specialised.flowing:
-        build.emit("group_commit")
         build.emit("group_wait", attr=0)
     return total

@@ -16,6 +16,7 @@ from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.nodes import Node, View
 
 GROUP_THREADS = 128
+_GROUP_WARPS = 4
 # The first of the barriers of the groups; 0 is everybody's, 1 and 2 are the teams'.
 GROUP_BARRIER = 3
 # What the longest swizzle repeats in.
@@ -28,8 +29,9 @@ class BulkRing:
 
     One tells that it is full, one that it is empty. ``users`` are the products that take the blocks. What a
     loop carries is the slot's number and the parity of the phase that it is in, which go on from program to
-    program: ``state`` has both now, apart so that a turn can begin at once. Where teams take turns, one waits
-    at barrier ``enter`` before the loop, and lets the other go at ``leave`` after it.
+    program: ``state`` has both now, apart so that a turn can begin at once. Each warp gives back what its
+    threads read, ``by_warps``, and each group what only products take. Where teams take turns, one waits at
+    barrier ``enter`` before the loop, and lets the other go at ``leave`` after it.
     """
 
     x: Expansion
@@ -41,6 +43,7 @@ class BulkRing:
     full: int
     groups: int
     state: Value
+    by_warps: bool = False
     enter: int | None = None
     leave: int | None = None
     _start: Value | None = None
@@ -53,9 +56,10 @@ class BulkRing:
         return True
 
     @property
-    def _flows(self) -> bool:
+    def _flows(self) -> int:
+        """The groups of products that a turn leaves to the next one."""
         assert self.x.plan.specialised is not None
-        return self.loop in self.x.plan.specialised.flowing
+        return 0 if self.loop is None else self.x.plan.specialised.flowing.get(self.loop, 0)
 
     def begin(self, start: Value, stop: Value, step: Value) -> Value:
         """Where the last program left the ring."""
@@ -96,8 +100,7 @@ class BulkRing:
         """Give a slot back: this turn's, or the last turn's if this one's products are still being made."""
         build = self.x.build
         if self._flows:
-            build.emit("group_commit")
-            build.emit("group_wait", attr=1)
+            build.emit("group_wait", attr=self._flows)
             assert self._counter is not None and self._start is not None
             later = build.map("ne", self._counter, self._start)
             self._release(self._before(slot), later)
@@ -111,11 +114,12 @@ class BulkRing:
         self.state = self._following(self.state)
 
     def _release(self, slot: Value, mask: Value | None = None) -> None:
-        """One thread of each group tells that its products have read a slot."""
+        """One thread of each group tells that its products have read a slot, or of each warp that it has."""
         build = self.x.build
         number, _ = self._split(slot)
         empty = build.add(number, build.constant(self.full + self.slots, I32))
-        build.when(build.both(leads(self.x), mask), lambda: build.signal_arrive(empty))
+        leading = build.map("eq", build.lane(), build.constant(0, I32)) if self.by_warps else leads(self.x)
+        build.when(build.both(leading, mask), lambda: build.signal_arrive(empty))
 
     def _before(self, state: Value) -> Value:
         """The slot before, as a state of either phase."""
@@ -160,7 +164,8 @@ class BulkRing:
         build = self.x.build
         for slot in range(self.slots):
             build.signal_init(build.constant(self.full + slot, I32), 1)
-            build.signal_init(build.constant(self.full + self.slots + slot, I32), self.groups)
+            arrivals = self.groups * (_GROUP_WARPS if self.by_warps else 1)
+            build.signal_init(build.constant(self.full + self.slots + slot, I32), arrivals)
 
     def bring(self) -> None:
         """Bring the next blocks; by one thread."""
@@ -276,8 +281,9 @@ def open_rings(x: Expansion) -> None:
         key = stream.loop if whole else stream.nodes[0]
         assert key is not None
         state, groups = first_state(x), x.plan.specialised.groups
+        read = any(node in x.plan.specialised.computed for node in stream.nodes)
         x.rings[key] = BulkRing(
-            x, stream.loop, stream.nodes, users, buffers, stream.slots, full, groups, state
+            x, stream.loop, stream.nodes, users, buffers, stream.slots, full, groups, state, read
         )
         full += 2 * stream.slots
 

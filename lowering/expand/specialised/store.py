@@ -8,7 +8,6 @@ from functools import partial
 from gizml_tile.dtypes import I32
 from gizml_tile.layout import Linear
 from gizml_tile.lowering.expand import storage
-from gizml_tile.lowering.expand.elementwise import expand_elementwise
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.fragments import fragment_reads
 from gizml_tile.lowering.expand.memory import read_part
@@ -17,6 +16,7 @@ from gizml_tile.lowering.expand.shared import store_shared
 from gizml_tile.lowering.expand.specialised.boxes import corner, panel
 from gizml_tile.lowering.expand.specialised.clusters import columns_further, parts_of_columns
 from gizml_tile.lowering.expand.specialised.ring import GROUP_BARRIER, GROUP_THREADS, leads
+from gizml_tile.lowering.expand.specialised.some import some_registers
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import BulkWait, MatrixAccess
 from gizml_tile.lowering.planning.plan import BulkStore, TileLayout
@@ -95,7 +95,9 @@ def _rounded(x: Expansion, put: Node, store: BulkStore, panels: Sequence[Sequenc
         fetched = ahead
         if number + 1 < len(pieces):
             ahead = _fetched(x, put, store.layout, pieces[number + 1][0])
-        value = x.build.spread(_part(x, put.args[0], store.layout, registers, fetched), len(registers))
+        value = x.build.spread(
+            some_registers(x, put.args[0], store.layout, registers, fetched), len(registers)
+        )
         made.append(storage.convert(x.build, x.target, value, store.tile.dtype))
         if ends:
             yield x.build.join(made)
@@ -121,23 +123,6 @@ def _fetched(x: Expansion, put: Node, layout: TileLayout, registers: Sequence[in
 
     visit(put.args[0])
     return found
-
-
-def _part(
-    x: Expansion, node: Node, layout: TileLayout, registers: Sequence[int], known: dict[Node, Value]
-) -> Value:
-    """Some registers of a tile in a layout; what is deferred is computed for them now."""
-    assert x.plan.specialised is not None
-    if node in known:
-        return known[node]
-    if node in x.plan.specialised.deferred:
-        with x.at(node):
-            args = [_part(x, arg, layout, registers, known) for arg in node.args]
-            known[node] = expand_elementwise(x.build, x.target, node, args)
-    else:
-        value = x.operand(node, layout)
-        known[node] = value if value.count == 1 else x.build.pick(value, registers)
-    return known[node]
 
 
 def open_pieces(x: Expansion) -> None:

@@ -1,0 +1,130 @@
+"""Products of operands that groups of four warps compute in registers from blocks in workgroup memory."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gpu_cases import TYPES, numbers, room, wide
+
+import gizml_tile as tile
+from gizml_tile.lowering.simulate.findings import COSTS
+
+sys.path.append(str(Path(__file__).parents[1] / "assemble"))
+
+from ptxas import assemble
+
+HOPPER = {"kind": "cuda", "arch": "sm_90a"}
+
+
+def by_tiles(y, BM, BN, **_):
+    return tile.cdiv(y.shape[0], BM), tile.cdiv(y.shape[1], BN)
+
+
+def made(kernel, *tensors, **constants):
+    """The text of a kernel that computes in registers, without spills, and that simulates without races."""
+    text = kernel.source(*tensors, **HOPPER, **constants)
+    report = assemble(text, "sm_90a")
+    assert (report.spills, report.warnings) == (0, ())
+    assert "computed in registers" in kernel.explain(*tensors, **HOPPER, **constants)
+    first = tensors[-1].copy()
+    for _ in range(2):
+        tensors[-1][...] = np.nan
+        ran = kernel.simulate(*tensors, **HOPPER, **constants)
+        assert not [str(each) for each in ran.findings if each.kind not in COSTS]
+        first, second = tensors[-1].copy(), first
+    assert first.tobytes() == second.tobytes()
+    return text
+
+
+def through(x, kind):
+    """Numbers rounded to a type."""
+    return wide(x.astype(np.float32).astype(TYPES[kind]))
+
+
+def assert_near(y, want, times=1):
+    assert np.abs(wide(y) - want).max() <= times * 2.0**-8 * np.abs(want).max()
+
+
+@tile.kernel(grid=by_tiles)
+def scaled_left(p, a, scale, b, y, *, BM=64, BN=64, BK=64, TURN_A=False, TURN_B=False, TO=tile.BF16, LOOP=""):
+    if LOOP:
+        p.variant("loop", LOOP)
+    i, j = p.id(0), p.id(1)
+    A = p.read(a, [BK, BM] if TURN_A else [BM, BK])
+    B = p.read(b, [BN, BK] if TURN_B else [BK, BN])
+    rows = p.read(scale, [1, BM] if TURN_A else [BM, 1])[(0, i) if TURN_A else (i, 0)]
+    acc = p.zeros([BM, BN])
+    for k in range(A.blocks(0 if TURN_A else 1)):
+        left = (A[k, i].to(tile.F32) * rows).to(TO).T if TURN_A else (A[i, k].to(tile.F32) * rows).to(TO)
+        acc += left @ (B[j, k].T if TURN_B else B[k, j])
+    p.write(y, [BM, BN])[i, j] = acc
+
+
+@tile.kernel(grid=by_tiles)
+def scaled_right(p, a, b, scale, y, *, BM=64, BN=64, BK=64, TURN_A=False, TURN_B=False, TO=tile.BF16):
+    i, j = p.id(0), p.id(1)
+    A = p.read(a, [BK, BM] if TURN_A else [BM, BK])
+    B = p.read(b, [BN, BK] if TURN_B else [BK, BN])
+    columns = p.read(scale, [BN, 1] if TURN_B else [1, BN])[(j, 0) if TURN_B else (0, j)]
+    acc = p.zeros([BM, BN])
+    for k in range(A.blocks(0 if TURN_A else 1)):
+        right = B[j, k] if TURN_B else B[k, j]
+        right = (right.to(tile.F32) * columns).to(TO)
+        acc += (A[k, i].T if TURN_A else A[i, k]) @ (right.T if TURN_B else right)
+    p.write(y, [BM, BN])[i, j] = acc
+
+
+@pytest.mark.parametrize("m, n, k", [(72, 136, 200), (64, 64, 64), (8, 8, 8), (136, 264, 528)])
+@pytest.mark.parametrize("size", [(64, 64, 64), (128, 128, 32), (64, 256, 128), (256, 128, 64)], ids=str)
+def test_sizes(m, n, k, size):
+    constants = dict(zip(("BM", "BN", "BK"), size, strict=True))
+    a, b, y = numbers(m, k, kind="bf16"), numbers(k, n, kind="bf16", seed=1), room(m, n, kind="bf16")
+    scale = abs(numbers(m, 1, seed=2)) + 0.5
+    made(scaled_left, a, scale, b, y, **constants)
+    assert_near(y, through(wide(a) * scale, "bf16") @ wide(b))
+
+
+@pytest.mark.parametrize("turn_a", [False, True])
+@pytest.mark.parametrize("turn_b", [False, True])
+@pytest.mark.parametrize("kind", ["bf16", "fp8", "i1", "u1"])
+def test_left_operands(turn_a, turn_b, kind):
+    m, n, k = 80, 144, 208
+    a, b = numbers(m, k, kind=kind), numbers(k, n, kind="f16", seed=1)
+    scale, y = (abs(numbers(m, 1, seed=2)) + 0.5) / (64 if kind[1] == "1" else 1), room(m, n)
+    given = np.ascontiguousarray(a.T) if turn_a else a, np.ascontiguousarray(b.T) if turn_b else b
+    made(
+        scaled_left,
+        given[0],
+        np.ascontiguousarray(scale.T) if turn_a else scale,
+        given[1],
+        y,
+        TURN_A=turn_a,
+        TURN_B=turn_b,
+        TO=tile.F16,
+    )
+    assert_near(y, through(wide(a).astype(np.float32) * scale.astype(np.float32), "f16") @ wide(b), 2**-6)
+
+
+@pytest.mark.parametrize("turn_a", [False, True])
+@pytest.mark.parametrize("turn_b", [False, True])
+@pytest.mark.parametrize("kind", ["f16", "fp8", "i1"])
+@pytest.mark.parametrize("BM", [16, 64])
+def test_right_operands(turn_a, turn_b, kind, BM):
+    m, n, k = 48, 144, 208
+    a, b = numbers(m, k, kind="f16"), numbers(k, n, kind=kind, seed=1)
+    scale, y = (abs(numbers(1, n, seed=2)) + 0.5) / (64 if kind[1] == "1" else 1), room(m, n)
+    given = np.ascontiguousarray(a.T) if turn_a else a, np.ascontiguousarray(b.T) if turn_b else b
+    made(
+        scaled_right,
+        given[0],
+        given[1],
+        np.ascontiguousarray(scale.T) if turn_b else scale,
+        y,
+        BM=BM,
+        BN=128,
+        TURN_A=turn_a,
+        TURN_B=turn_b,
+        TO=tile.F16,
+    )
+    assert_near(y, wide(a) @ through(wide(b).astype(np.float32) * scale.astype(np.float32), "f16"), 2**-6)
