@@ -72,10 +72,10 @@ def _grouped(x: Expansion, group: int, line: Value) -> list[Value]:
     plane = build.mul(sizes[0], sizes[1])
     outer = build.map("div", line, plane)
     within = build.sub(line, build.mul(outer, plane))
-    full = build.mul(build.constant(group, I32), sizes[0])
-    number = build.map("div", within, full)
+    # A whole group's programs may be more than a launch has, and than 32 bits hold.
+    number = build.map("div", build.map("div", within, sizes[0]), build.constant(group, I32))
     first = build.mul(number, build.constant(group, I32))
     width = build.map("min", build.sub(sizes[1], first), build.constant(group, I32))
-    rest = build.sub(within, build.mul(number, full))
+    rest = build.sub(within, build.mul(first, sizes[0]))
     row = build.map("div", rest, width)
     return [row, build.add(first, build.sub(rest, build.mul(row, width))), outer]
