@@ -182,6 +182,7 @@ int gz_workgroup_id_z() { return workgroup[2]; }
 const void *gz_dispatch_ptr() { return &packet; }
 void gz_s_barrier() { meet(1); }
 void gz_wave_barrier() { meet(2); }
+void gz_sched_barrier(int) {}
 int gz_readfirstlane(int value) { return exchanged(value, 0, 3); }
 int gz_ds_bpermute(int place, int value) { return exchanged(value, (place >> 2) & (gz_wave - 1), 4); }
 

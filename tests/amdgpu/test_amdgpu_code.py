@@ -1,9 +1,14 @@
-"""The text of the corpus, of the examples and of what is measured, as LLVM's code generator sees it."""
+"""The text of the corpus, of the examples and of what is measured, as LLVM's code generator sees it.
+
+Each architecture is given a part of the corpus and a few random programs here. All of them, optimised as
+comgr does, take some minutes, and say how many texts there were and which spill:
+``pytest tests/amdgpu/test_amdgpu_code.py --whole -rP``.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -14,6 +19,11 @@ import pytest
 import row_cases
 from compilers import Compiler
 from example_launches import PROGRAMS, Catcher, run_example
+from execute import compile_body, is_without_room
+from generate import generate
+from generate_products import generate_products
+from programs import Program
+from tensors import build_all
 
 import gizml_tile as tile
 from gizml_tile.kernel import Kernel
@@ -26,8 +36,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 
 # What comgr does before it makes code.
 OPTIMISED = 3
-# One register of 256 is one too many beside operands that both halves of a wave hold.
-TIGHT = {"attention bf16 128 causal"}
+# The random programs of each generator for an architecture.
+RANDOM, ALL_RANDOM = 2, 60
 _FACTS = ("vgpr_count", "vgpr_spill_count", "private_segment_fixed_size", "group_segment_fixed_size")
 
 
@@ -86,25 +96,59 @@ def source(case, arch):
     return case.launch.source(*case.tensors(), kind="hip", arch=arch, **case.constants)
 
 
+def told(arch: str, found: Mapping[str, Report]) -> list[str]:
+    """The names of what spills; they are printed."""
+    spilling = [name for name, report in found.items() if report.spills]
+    print(f"{arch}: {len(found)} texts, {len(spilling)} spill {spilling}")
+    return spilling
+
+
 @pytest.mark.parametrize("number", range(len(ARCHS)), ids=ARCHS)
-def test_the_corpus_becomes_code(number, compilers):
+def test_the_corpus_becomes_code(number, compilers, whole):
     """A third of the cases for each architecture, so that each case is seen on two."""
-    chosen = [case for place, case in enumerate(CASES) if (place + number) % 3 == 0]
+    chosen = {place: case for place, case in enumerate(CASES) if whole or (place + number) % 3 == 0}
     arch = ARCHS[number]
-    assert len(reports(((case.name, source(case, arch), arch) for case in chosen), compilers)) > 30
+    texts = ((f"{place}: {case}", source(case, arch), arch) for place, case in chosen.items())
+    found = reports(texts, compilers, OPTIMISED if whole else 0)
+    assert len(found) == len(chosen) > 30
+    told(arch, found)
 
 
-@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch not in ("gfx1151", "gfx1200")])
-def test_what_is_measured_does_not_spill(arch, compilers):
+@pytest.mark.parametrize("number", range(len(ARCHS)), ids=ARCHS)
+def test_random_programs_become_code(number, compilers, whole):
+    first, count = (0, ALL_RANDOM) if whole else (RANDOM * number, RANDOM)
+    programs = [make(seed) for make in (generate, generate_products) for seed in range(first, first + count)]
+    texts = random_texts(programs, ARCHS[number])
+    assert len(texts) > count
+    told(ARCHS[number], reports(texts, compilers, OPTIMISED if whole else 0))
+
+
+def random_texts(programs: Iterable[Program], arch: str) -> list[tuple[str, str, str]]:
+    """Those of the programs that fit the device."""
+    texts = []
+    for program in programs:
+        body = compile_body(program, {name: view for name, (_, view) in build_all(program.tensors).items()})
+        try:
+            text = tile.source(program.grid, body, kind="hip", arch=arch)
+        except tile.TileError as error:
+            assert is_without_room(error)
+        else:
+            texts.append((f"random program {len(texts)}, seed {program.seed}", text, arch))
+    return texts
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_what_is_measured_does_not_spill(arch, compilers, whole):
+    if arch in ("gfx1151", "gfx1200") and not whole:
+        pytest.skip("the units of gfx1100 and gfx1201; --whole looks at these, too")
     cases = benchmark_cases.cases(arch, "hip")
     found = reports(((case.name, source(case, arch), arch) for case in cases), compilers, OPTIMISED)
-    spilling = {name for name, report in found.items() if report.spills}
-    assert spilling == (TIGHT if arch == "gfx1100" else set())
+    assert not told(arch, found)
     assert all(report.matrix for name, report in found.items() if name.startswith(("matmul bf", "attention")))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_an_example_becomes_code(program, monkeypatch, compilers):
+def test_an_example_becomes_code(program, monkeypatch, compilers, whole):
     """Launches run on the CPU here, so that the example goes on."""
     texts: dict[tuple[str, str], str] = {}
     on_the_cpu, run = Kernel._launch, tile.run
@@ -121,8 +165,10 @@ def test_an_example_becomes_code(program, monkeypatch, compilers):
 
     Catcher(monkeypatch, kernel, body)
     run_example(monkeypatch, program)
-    found = reports(((f"{name} {arch}", text, arch) for (name, arch), text in texts.items()), compilers)
+    named = ((f"{name} {arch}", text, arch) for (name, arch), text in texts.items())
+    found = reports(named, compilers, OPTIMISED if whole else 0)
     assert len(found) >= len(ARCHS)
+    told(program, found)
 
 
 MATRIX = [name for name in INTRINSICS if "mfma" in name or "wmma" in name]

@@ -155,6 +155,15 @@ def test_masked_reads_are_no_branches_and_writes_are():
     assert len(re.findall(r"select i1 %v\d+, float", text)) == 1
 
 
+def test_reads_do_not_move_across_products():
+    atom = next(each for each in ATOMS if each.name == "mfma_f16_16x16x16")
+    build = Small()
+    operands = build.input(F16, 4), build.input(F16, 8), build.input(F32, 8)
+    build.output(build.mma(Matrix(atom, 1, 2, 1), *operands))
+    calls = [line for line in build.body_lines() if "@llvm.amdgcn.mfma" in line or "sched" in line]
+    assert len(calls) == 3 and calls[2] == "call void @llvm.amdgcn.sched.barrier(i32 0)"
+
+
 def test_divisors_that_llvm_knows_nothing_of():
     build = Small()
     number = build.input(I32)

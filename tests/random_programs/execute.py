@@ -307,7 +307,7 @@ def check(program: Program, execute: Execute = on_device) -> Outcome:
     try:
         execute(program, {name: view for name, (_, view) in arrays.items()})
     except Exception as error:
-        if isinstance(execute, OnSimulator) and any(text in str(error) for text in _NO_ROOM):
+        if isinstance(execute, OnSimulator) and is_without_room(error):
             return Outcome(None, "refused")
         return Outcome(f"{type(error).__name__}: {error}", type(error).__name__)
     outcome = compare(program, arrays, memory, before, untouched)
@@ -315,6 +315,11 @@ def check(program: Program, execute: Execute = on_device) -> Outcome:
     if program.ieee and outcome.problem is None and on_a_device:
         compare_bits(program, arrays, outcome)
     return outcome
+
+
+def is_without_room(error: Exception) -> bool:
+    """Whether a GPU is asked for more than it has."""
+    return any(text in str(error) for text in _NO_ROOM)
 
 
 def compare_bits(

@@ -14,6 +14,7 @@ step off on purpose, as they may be.
 *Its code.* LLVM's code generator, which llvmlite brings, takes the texts for every architecture: what
 is measured spills no register, workgroup memory is as large as planned, and matrix instructions are there
 where they are planned. LLVM ends the process where it cannot go on; it works in one of its own.
+``tests/amdgpu/test_amdgpu_code.py`` tells how all texts together go through it.
 
 *Its intrinsics.* A call is looked up in a table by name, types and architecture (`intrinsics`) before it is
 written, so a wrong one is an error of ours that names it. Every matrix instruction of the table goes
@@ -33,8 +34,10 @@ on an AMD GPU.
 
 Some things are different from other GPUs. A warp is a wave, of 64 lanes on CDNA. An argument has 8 bytes,
 an F32 in the lower half. A masked read is no branch: where the mask is not set it reads 16 bytes of zeros
-that the code brings, or its buffer's beginning. Fences around barriers order workgroup memory alone, so
-that reads of tensors stay in flight, but where a kernel reads what it has written.
+that the code brings, or its buffer's beginning. LLVM moves nothing across a block of products, so that
+fragments are read a step ahead, as the kernel says, and not all of an operand's at once. Fences around
+barriers order workgroup memory alone, so that reads of tensors stay in flight, but where a kernel reads what
+it has written.
 """
 
 from gizml_tile.lowering.emit.amdgpu.artifact import AmdgpuArtifact

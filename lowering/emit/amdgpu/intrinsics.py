@@ -75,6 +75,7 @@ _OWN = {
     "readfirstlane": Intrinsic("i32", ("i32",)),
     "s.barrier": Intrinsic("void", ()),
     "wave.barrier": Intrinsic("void", ()),
+    "sched.barrier": Intrinsic("void", ("i32",)),
     "ds.bpermute": Intrinsic("i32", ("i32", "i32")),
     "ds.swizzle": Intrinsic("i32", ("i32", "i32")),
     "sqrt.f32": _UNARY,

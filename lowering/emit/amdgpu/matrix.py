@@ -38,6 +38,8 @@ _NAMES: dict[tuple[int, int, int, DType, int], str] = {
     **{(16, 16, 16, dtype, 16): "wmma.i32.16x16x16.iu8.v8i32.v4i32" for dtype in (I8, U8)},
     **{(16, 16, 16, dtype, 8): "wmma.i32.16x16x16.iu8.v8i32.v2i32" for dtype in (I8, U8)},
 }
+# What LLVM may move across: none of its kinds of instructions.
+_NOTHING = "0"
 
 
 def _name(atom: Atom) -> str:
@@ -63,6 +65,9 @@ def _mma(writer: Writer, instruction: Instruction) -> Words:
                 number = m * matrix.n + n
                 left, right = lefts[m * matrix.k + k], rights[n * matrix.k + k]
                 sums[number] = _product(writer, name, atom, left, right, sums[number])
+    # Reads stay where the kernel has them, a step ahead. LLVM reads whole operands before the first product
+    # where that fills all registers, and finds too late what else it needed them for.
+    writer.call("llvm.amdgcn.sched.barrier", ("i32", _NOTHING))
     return tuple([word for words in sums for word in words])
 
 
