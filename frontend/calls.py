@@ -20,7 +20,7 @@ _HOST_METHODS = _TEXT_METHODS | frozenset(
     "append extend insert remove pop clear sort reverse update setdefault popitem discard add get index "
     "count copy".split()
 )
-_TAKES_FUNCTIONS = frozenset({"map", "filter", "reduce", "partial", "fold", "loop", "cond"})
+_TAKES_FUNCTIONS = frozenset("map filter reduce partial fold loop cond associative_scan".split())
 
 
 def attribute(rewriter: Rewriter, node: cst.Attribute) -> cst.BaseExpression:

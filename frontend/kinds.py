@@ -108,9 +108,10 @@ _INDEX_METHODS = frozenset(
 )
 _TILE_METHODS = frozenset(
     "k add sub mul div rem floordiv floormod maximum minimum neg abs exp exp2 log tanh sigmoid sqrt "
-    "rsqrt gelu gelu_erf relu floor pow to sum dot transpose xor shl shr".split()
+    "rsqrt gelu gelu_erf relu floor pow to sum dot transpose xor shl shr prod argmax argmin cumsum cumprod "
+    "cummax cummin".split()
 )
-_KEEPS_MASK = frozenset({"transpose", "max", "min", "not_"})
+_KEEPS_MASK = frozenset({"transpose", "max", "min", "not_", "any", "all"})
 METHODS = (
     frozenset(_PROGRAM_GIVES)
     | frozenset(_VIEW_GIVES)
@@ -119,7 +120,8 @@ METHODS = (
     | _KEEPS_MASK
     | frozenset(COMPARISONS.values())
     | frozenset(
-        "and_ or_ select value put put_window loop fold cond arg warps stages variant approx".split()
+        "and_ or_ select value put put_window loop fold cond arg warps stages variant approx reduce "
+        "associative_scan".split()
     )
 )
 

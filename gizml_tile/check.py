@@ -9,8 +9,11 @@ from gizml_tile.nodes import (
     APPROXIMABLE,
     ARITHMETIC,
     BITWISE,
+    COMBINING,
     COMPARISONS,
+    ELEMENTWISE,
     UNARY_FLOAT,
+    Combining,
     Const,
     Node,
     Region,
@@ -224,6 +227,35 @@ def _reduction(node: Node, program: TileProgram) -> None:
     _expect(node, (1, a.shape[1]) if node.attr == 0 else (a.shape[0], 1), dtype)
 
 
+def _combining(node: Node, program: TileProgram) -> None:
+    _operands(node, len(node.args))
+    how, first = node.attr, node.args[0]
+    assert isinstance(how, Combining) and how.axis in (0, 1), f"{node}: {how!r}"
+    dtypes = [_dtype(arg) for arg in node.args]
+    for arg in node.args:
+        assert arg.shape == first.shape, f"{node}: {[list(arg.shape) for arg in node.args]}"
+        assert arg.dtype in (F32, I32, I64), f"{node} of {arg.dtype}"
+    params, results = how.function.params, how.function.results
+    assert [param.dtype for param in params] == 2 * dtypes, f"{node}: function of {params}"
+    assert [result.dtype for result in results] == dtypes, f"{node}: function gives {results}"
+    assert all(each.shape == (1, 1) for each in (*params, *results)), f"{node}: function of tiles"
+    for inner in how.function.nodes:
+        assert inner.op == "const" or inner.op in ELEMENTWISE, f"{node}: function has {inner}"
+    _check_region(how.function, program, set())
+    shape = first.shape
+    if node.op == "reduce":
+        shape = (1, shape[1]) if how.axis == 0 else (shape[0], 1)
+    _expect(node, shape, dtypes[0])
+
+
+def _part(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    (whole,) = node.args
+    assert whole.op in COMBINING and type(node.attr) is int, f"{node} of {whole}"
+    assert 0 < node.attr < len(whole.args), f"{node}: part {node.attr}"
+    _expect(node, whole.shape, whole.args[node.attr].dtype)
+
+
 def _same_kind(node: Node) -> tuple[Shape, DType]:
     """The common shape and type of operands that are all indices or all tiles."""
     indices = [arg.is_index for arg in node.args]
@@ -374,6 +406,9 @@ RULES: dict[str, Rule] = {
     "not_": _inversion,
     "select": _select,
     "fma": _fma,
+    "reduce": _combining,
+    "scan": _combining,
+    "part": _part,
     "dot": _dot,
     "loop": _loop,
     "cond": _cond,

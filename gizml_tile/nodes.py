@@ -29,6 +29,8 @@ gelu_erf relu floor
 to                        a                                dtype
 transpose                 a
 sum max min               a                                axis; on masks sum counts, max is any, min is all
+reduce, scan              a...                             Combining: the first value; tiles of one shape
+part                      reduce or scan                   which of its further values
 add sub mul div           a, b                             indices: div and rem truncate
 maximum minimum           a, b                             (indices too)
 rem floordiv floormod     a, b                             integers and indices
@@ -106,7 +108,25 @@ class Const:
     value: float | int | bool
 
 
-Attr = None | int | float | str | bool | DType | tuple[int, int] | tuple[bool, bool] | View | Const | Scalar
+@dataclass(frozen=True, slots=True)
+class Combining:
+    """How values of one or several tiles are combined along an axis.
+
+    ``function`` takes the values of two places as [1, 1] tiles, all of the earlier place first, and gives
+    those that stand for both. It is associative; a ``commutative`` one gives the same bits in any order.
+    ``reverse`` scans from the last place to the first, which then is the earlier one.
+    """
+
+    axis: int
+    function: Region
+    reverse: bool = False
+    commutative: bool = False
+
+
+Attr = (
+    None | int | float | str | bool | DType | tuple[int, int] | tuple[bool, bool]
+    | View | Const | Scalar | Combining
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,10 +193,21 @@ UNARY = UNARY_FLOAT | frozenset("neg abs not_ to transpose".split())
 ARITHMETIC = frozenset("add sub mul div rem floordiv floormod maximum minimum".split())
 BITWISE = frozenset("and_ or_ xor shl shr".split())
 COMPARISONS = frozenset("lt le gt ge eq ne".split())
+ELEMENTWISE = (UNARY - {"transpose"}) | ARITHMETIC | BITWISE | COMPARISONS | {"select", "fma"}
 REDUCTIONS = frozenset("sum max min".split())
+COMBINING = frozenset("reduce scan".split())
+# The operations in which the elements along an axis meet.
+ALONG = REDUCTIONS | COMBINING
 COMMUTATIVE = frozenset("add mul maximum minimum and_ or_ xor eq ne".split())
 STRUCTURED = frozenset("loop cond".split())
 EFFECTS = frozenset({"put"})
+
+
+def axis_of(node: Node) -> int | None:
+    """The axis along which a node's operands meet; None for other operations."""
+    if isinstance(node.attr, Combining):
+        return node.attr.axis
+    return node.attr if node.op in REDUCTIONS and isinstance(node.attr, int) else None
 
 
 def broadcast(*shapes: Shape) -> Shape | None:
@@ -260,6 +291,13 @@ def _value(
             rows, columns = args[0].shape
             counts = args[0].dtype is MASK and op == "sum"
             return (1, columns) if attr == 0 else (rows, 1), I32 if counts else _math_dtype(args[0])
+        case "reduce" | "scan":
+            assert isinstance(attr, Combining)
+            return _combined(args[0], op, attr), args[0].dtype
+        case "part":
+            assert isinstance(attr, int) and isinstance(args[0].attr, Combining)
+            combined = args[0]
+            return combined.shape, combined.args[attr].dtype
         case "dot":
             floats = args[0].dtype is not None and args[0].dtype.is_float
             return (args[0].shape[0], args[1].shape[1]), F32 if floats else I32
@@ -271,6 +309,12 @@ def _value(
             return _broadcast(args) or (1, 1), MASK
         case _:
             return _broadcast(args), _promoted(args)
+
+
+def _combined(tile: Node, op: str, how: Combining) -> Shape:
+    if op == "scan":
+        return tile.shape
+    return (1, tile.shape[1]) if how.axis == 0 else (tile.shape[0], 1)
 
 
 def _broadcast(args: tuple[Node, ...]) -> Shape:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from gizml_tile.dtypes import DType
-from gizml_tile.nodes import Const, Node, Region, Scalar, TileProgram, View
+from gizml_tile.nodes import Combining, Const, Node, Region, Scalar, TileProgram, View
 
 Layouts = Callable[[Node], str]
 
@@ -21,12 +21,12 @@ def text(program: TileProgram, *, places: bool = True, layouts: Layouts | None =
     return "\n".join([*_head(program), *writer.lines(places)]) + "\n"
 
 
-def attribute(node: Node, program: TileProgram) -> str:
-    """A node's attribute in words."""
+def attribute(node: Node, program: TileProgram | None) -> str:
+    """A node's attribute in words; without a program that of a node which names no tensor."""
     attr = node.attr
     match node.op:
         case "size":
-            assert isinstance(attr, tuple)
+            assert isinstance(attr, tuple) and program is not None
             return f"{program.tensors[attr[0]].name} axis {int(attr[1])}"
         case "id" | "count":
             return f"axis {attr}"
@@ -43,9 +43,13 @@ def attribute(node: Node, program: TileProgram) -> str:
             return ""
         case True:
             return "approx"
+        case Combining():
+            reverse = " reverse" if attr.reverse else ""
+            return f"axis {attr.axis}{reverse} by {_function(attr.function)}"
         case Const():
             return f"axis {attr.value}" if node.op == "iota" else repr(attr.value)
         case View():
+            assert program is not None
             pad = "" if node.op == "put" or _is_zero(attr.pad) else f" pad {attr.pad!r}"
             sizes = "x".join(str(size) for size in attr.block)
             return f"{program.tensors[attr.tensor].name} {attr.mode} {sizes}{pad}"
@@ -55,6 +59,19 @@ def attribute(node: Node, program: TileProgram) -> str:
             return ""
         case _:
             return str(attr)
+
+
+def _function(region: Region) -> str:
+    """A function on one line: ``(a b) c = add a b -> c``."""
+    names: dict[Node, str] = {}
+    for number, node in enumerate((*region.params, *region.nodes)):
+        names[node] = f"%{number}"
+    steps = []
+    for node in region.nodes:
+        words = [attribute(node, None), *(names[arg] for arg in node.args)]
+        steps.append(f"{names[node]} = {node.op} {' '.join(word for word in words if word)}")
+    params, results = (" ".join(names[node] for node in nodes) for nodes in (region.params, region.results))
+    return f"({params}) {'; '.join(steps)} -> {results}"
 
 
 def _is_zero(pad: float | int | bool) -> bool:

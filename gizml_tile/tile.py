@@ -5,10 +5,10 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from gizml_tile.along import AlongAxis
 from gizml_tile.dtypes import F32, MASK, DType, math_dtype
 from gizml_tile.elementwise import binary
 from gizml_tile.lifting import (
-    axis_of_tile,
     constant,
     describe,
     lift,
@@ -16,13 +16,12 @@ from gizml_tile.lifting import (
     storage_type,
 )
 from gizml_tile.nodes import APPROXIMABLE, Const, Node, broadcast, promote
-from gizml_tile.operators import Operators
 from gizml_tile.tracing import Block, Value, article, fail, is_uniform, noun
 
 _PRECISIONS = ("f32", "tf32")
 
 
-class Tile(Operators):
+class Tile(AlongAxis):
     """A block of values: ``shape`` is (rows, columns), ``dtype`` the storage type of its values.
 
     Values of float types are computed with in F32, those of integer types in I32 or I64. Wherever a
@@ -275,18 +274,6 @@ class Tile(Operators):
         if kind is MASK and self.dtype is not MASK:
             fail(f"to(MASK) does not take {self._what()}; compare instead, as in x.ne(0)")
         return self._make("to", (self,), kind)
-
-    def sum(self, axis: object) -> Tile:
-        """The sum along an axis, which stays as size 1: [R, C].sum(1) is [R, 1]; masks are counted."""
-        return self._make("sum", (self,), axis_of_tile(axis, "sum"))
-
-    def max(self, axis: object) -> Tile:
-        """The largest value along an axis, which stays as size 1; of a mask whether any is true."""
-        return self._make("max", (self,), axis_of_tile(axis, "max"))
-
-    def min(self, axis: object) -> Tile:
-        """The smallest value along an axis, which stays as size 1; of a mask whether all are true."""
-        return self._make("min", (self,), axis_of_tile(axis, "min"))
 
     def dot(self, other: object, *, precision: str = "f32") -> Tile:
         """The matrix product [M, K] x [K, N] in F32, or in I32 for two 8-bit integer tiles.

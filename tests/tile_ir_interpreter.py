@@ -68,6 +68,13 @@ def fused_multiply_add(a, b, c):
     return sticky.view(np.float64).astype(np.float32)
 
 
+class _Several:
+    """The values of a node that has several, of which the first is its own."""
+
+    def __init__(self, values):
+        self.values = values
+
+
 class _Run:
     def __init__(self, program, arrays, sizes, position, scalars, mode):
         self.program = program
@@ -81,8 +88,12 @@ class _Run:
 
     def region(self, region):
         for node in region.nodes:
-            self.values[node] = self.node(node, [self.values.get(arg) for arg in node.args])
-        return [self.values[result] for result in region.results]
+            args = [self.values.get(arg) for arg in node.args]
+            if node.op != "part":
+                args = [arg.values[0] if isinstance(arg, _Several) else arg for arg in args]
+            self.values[node] = self.node(node, args)
+        results = [self.values[result] for result in region.results]
+        return [each.values[0] if isinstance(each, _Several) else each for each in results]
 
     def node(self, node, args):
         method = getattr(self, f"op_{node.op}", None)
@@ -235,6 +246,43 @@ class _Run:
         for number in range(1, a.shape[node.attr]):
             result = _extreme(node.op, result, np.take(a, [number], node.attr))
         return result
+
+    def op_reduce(self, node, *args):
+        """The values after the last place; a part takes its own from the node's list."""
+        running = self.running(node, args)
+        return _Several([each[-1:].swapaxes(0, node.attr.axis) for each in running])
+
+    def op_scan(self, node, *args):
+        return _Several([each.swapaxes(0, node.attr.axis) for each in self.running(node, args)])
+
+    def op_part(self, node, whole):
+        return whole.values[node.attr]
+
+    def running(self, node, args):
+        """Running values along the axis, which comes first, one place after the other."""
+        step = -1 if node.attr.reverse else 1
+        places = [np.swapaxes(arg, 0, node.attr.axis)[::step] for arg in args]
+        values = [[place[:1] for place in places]]
+        for number in range(1, len(places[0])):
+            late = [place[number : number + 1] for place in places]
+            values.append(self.function(node.attr.function, [*values[-1], *late]))
+        return [np.concatenate(each)[::step] for each in zip(*values, strict=True)]
+
+    def function(self, function, args):
+        known = dict(zip(function.params, args, strict=True))
+        for node in function.nodes:
+            known[node] = self.elements(node, [known[arg] for arg in node.args], args[0].shape)
+        return [np.broadcast_to(known[result], args[0].shape) for result in function.results]
+
+    def elements(self, node, args, shape):
+        """A node of [1, 1] tiles on elements of a shape."""
+        if node.op == "const":
+            return self.op_const(node)
+        if node.op in COMPARISONS:
+            return np.broadcast_to(np.asarray(_COMPARE[node.op](*args)), shape)
+        if node.op == "select":
+            return np.broadcast_to(np.where(*args), shape)
+        return self.node(node, args)
 
     def integers(self, node, args):
         a, b = args

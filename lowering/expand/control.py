@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from gizml_tile.lowering.expand.carried import carried, define_carried, define_results
+from gizml_tile.lowering.expand.combine import expand_combining
 from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.in_memory import expand_chain
@@ -90,6 +91,13 @@ def _expand_node(x: Expansion, node: Node) -> None:
             value = expand_reduce(x, node)
             _define(x, node, value)
             x.reduced(value)
+        case "reduce" | "scan":
+            for number, value in enumerate(expand_combining(x, node)):
+                part = x.part_of(node, number)
+                if part is not None:
+                    _define(x, part, value)
+        case "part":
+            pass  # defined by its reduction or scan
         case "transpose":
             _expand_transpose(x, node)
         case _:

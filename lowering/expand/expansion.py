@@ -119,6 +119,10 @@ class Expansion:
             (node.args[0], node.attr): node for node in plan.program.body.walk() if node.op == "result"
         }
 
+        self._parts = {
+            (node.args[0], node.attr): node for node in plan.program.body.walk() if node.op == "part"
+        }
+
     @property
     def program(self) -> TileProgram:
         return self.plan.program
@@ -192,6 +196,10 @@ class Expansion:
     def result_of(self, node: Node, number: int) -> Node:
         """The node that is a loop's or branch's value after it; one of its own where nobody uses it."""
         return self._results.get((node, number), node.regions[0].results[number])
+
+    def part_of(self, node: Node, number: int) -> Node | None:
+        """The node that is one of the values of a node with several; None where nobody uses it."""
+        return node if number == 0 else self._parts.get((node, number))
 
     def define_shared(self, node: Node, shared: Shared) -> None:
         """Say where in workgroup memory a block is."""

@@ -13,7 +13,7 @@ from gizml_tile.lowering.expand.shared import store_shared
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.planning.plan import Plan, Stage
-from gizml_tile.nodes import REDUCTIONS, Node
+from gizml_tile.nodes import ALONG, Node
 
 
 def stage_here(x: Expansion, node: Node) -> None:
@@ -50,7 +50,7 @@ def last_uses(plan: Plan, nodes: Sequence[Node]) -> dict[Node, list[Node]]:
             if made.isdisjoint(_taken(node)):
                 continue
             last = node
-            if node.is_tile and node.op not in ("dot", *REDUCTIONS):
+            if node.is_tile and node.op not in ("dot", "part", *ALONG):
                 made.add(node)
         ends.setdefault(last, []).append(read)
     return ends

@@ -10,7 +10,7 @@ from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.lowering.planning.stages import fast_axis
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.lowering.planning.vectors import VECTOR_BYTES, Traffic, best_vector
-from gizml_tile.nodes import REDUCTIONS, Node, TileProgram, View
+from gizml_tile.nodes import ALONG, Node, TileProgram, View
 from gizml_tile.target import Target
 
 # Measured on an H200: one vector a thread in workgroups of 256 threads copies fastest. Rows that are reduced
@@ -25,7 +25,7 @@ def automatic_warps(program: TileProgram, target: Target) -> int:
     nodes = list(program.body.walk())
     elements = max((node.shape[0] * node.shape[1] for node in nodes if node.is_tile), default=1)
     lanes = target.facts.lanes
-    if any(node.op in REDUCTIONS for node in nodes):
+    if any(node.op in ALONG for node in nodes):
         threads, most = elements // _ROW_ELEMENTS, _MOST_THREADS
         if threads > _ROW_THREADS:
             threads = max(threads // 2, _ROW_THREADS)

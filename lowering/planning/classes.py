@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gizml_tile.nodes import Node, Region, TileProgram
+from gizml_tile.nodes import COMBINING, Node, Region, TileProgram, axis_of
 
 # Values that cost nothing to make in any layout, and everything made of such values alone.
 _MADE_ANYWHERE = frozenset({"const", "iota", "value", "scalar"})
@@ -108,6 +108,12 @@ def find_classes(program: TileProgram, free: frozenset[Node], uses: Uses) -> dic
                 tie(node, arg)
         elif node.op == "dot" and len(node.args) == 3:
             tie(node, node.args[2])
+        elif node.op in COMBINING:
+            # Values of one place belong together, and those of a scan stay where they were.
+            for arg in node.args if node.op == "scan" else node.args[1:]:
+                tie(node if node.op == "scan" else node.args[0], arg)
+        elif node.op == "part":
+            tie(node, node.args[0])
         elif node.op == "loop":
             region = node.regions[0]
             for init, param, result in zip(node.args[3:], region.params[1:], region.results, strict=True):
@@ -135,9 +141,9 @@ def find_classes(program: TileProgram, free: frozenset[Node], uses: Uses) -> dic
 
 def _relate(program: TileProgram, classes: dict[Node, Class]) -> None:
     for node in program.body.walk():
-        if node.op in ("sum", "max", "min") and node in classes and node.args[0] in classes:
-            assert isinstance(node.attr, int)
-            classes[node].relations.insert(0, (classes[node.args[0]], node.attr))
+        axis = axis_of(node)
+        if axis is not None and node.op != "scan" and node in classes and node.args[0] in classes:
+            classes[node].relations.insert(0, (classes[node.args[0]], axis))
         elif node.op in ELEMENTWISE and node in classes:
             for arg in node.args:
                 if arg in classes and arg.shape != node.shape:

@@ -43,7 +43,7 @@ from gizml_tile.lowering.planning.specialised import plan_brought_stages, plan_r
 from gizml_tile.lowering.planning.stages import fast_axis, plan_stages
 from gizml_tile.lowering.planning.variants import Choice
 from gizml_tile.lowering.planning.vectors import Traffic, traffic
-from gizml_tile.nodes import Node, TileProgram, View
+from gizml_tile.nodes import ALONG, Node, TileProgram, View, axis_of
 from gizml_tile.target import Target
 
 
@@ -247,7 +247,7 @@ def _is_reduced_along_columns(state: Planning, node: Node) -> bool:
     """Whether rows of a product's class are reduced: then a warp should have whole rows."""
     members = state.classes[node].nodes if node in state.classes else [node]
     return any(
-        user.op in ("sum", "max", "min") and user.attr == 1
+        axis_of(user) == 1
         for member in members
         for user, _ in state.uses.of(member)
     )
@@ -284,7 +284,7 @@ def _of_product(state: Planning, each: Class) -> TileLayout | None:
 
 def _of_operand(state: Planning, each: Class) -> TileLayout | None:
     """The fragment's layout for a tile that is read and computed for one operand of products alone."""
-    if any(node.op in ("param", "result", "dot", "sum", "max", "min") for node in each.nodes):
+    if any(node.op in ("param", "result", "dot", "part", *ALONG) for node in each.nodes):
         return None
     found: TileLayout | None = None
     computed = False
@@ -356,7 +356,7 @@ def _shared_along(state: Planning, each: Class) -> int | None:
         for related, axis in other.relations
         if related is each
     ]
-    if any(node.op in ("sum", "max", "min") for other, _ in slices for node in other.nodes):
+    if any(node.op in ALONG for other, _ in slices for node in other.nodes):
         return None
     axes = {axis for other, axis in slices if any(node.op == "read" for node in other.nodes)}
     return axes.pop() if len(axes) == 1 else None

@@ -9,7 +9,7 @@ from gizml_tile.dtypes import F32
 from gizml_tile.lowering.planning.again import made_again
 from gizml_tile.lowering.planning.plan import TileLayout
 from gizml_tile.lowering.planning.registers import tile_registers
-from gizml_tile.nodes import REDUCTIONS, UNARY_FLOAT, Node, Region, TileProgram
+from gizml_tile.nodes import ALONG, UNARY_FLOAT, Node, Region, TileProgram
 from gizml_tile.target import Target
 
 # Registers for addresses and temporaries beside a thread's elements. Measured on an H200 with rows of 1024
@@ -72,7 +72,7 @@ def _parked(
     nodes = program.body.nodes
     if any(node.regions for node in nodes):
         return {}
-    reductions = [number for number, node in enumerate(nodes) if node.op in REDUCTIONS]
+    reductions = [number for number, node in enumerate(nodes) if node.op in ALONG]
     found = {}
     for number, node in enumerate(nodes):
         last = max((place for place, user in enumerate(nodes) if node in user.args), default=number)
@@ -99,7 +99,7 @@ class _Held:
         live = {*after, *region.results}
         most = 0
         for node in reversed(region.nodes):
-            if node.op in REDUCTIONS or node.regions:
+            if node.op in ALONG or node.regions:
                 most = max(most, self.registers(live))
             live.discard(node)
             inside: set[Node] = set()

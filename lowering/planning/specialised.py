@@ -31,7 +31,7 @@ from gizml_tile.lowering.planning.prologues import blocks_of, commits_of, prolog
 from gizml_tile.lowering.planning.residency import half_memory
 from gizml_tile.lowering.planning.stages import COPY, fast_axis
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
-from gizml_tile.nodes import REDUCTIONS, Node, View
+from gizml_tile.nodes import ALONG, Node, View
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -286,7 +286,7 @@ def _fixed_bytes(state: Planning, products: list[Node], teams: int, groups: int)
 
 def _is_known_before(state: Planning, node: Node) -> bool:
     """Whether an index follows from the program's place, sizes and numbers that the launch passes."""
-    if node.op in ("read", "sum", "max", "min", "param", "result"):
+    if node.op in ("read", "part", "param", "result", *ALONG):
         return False
     return all(_is_known_before(state, arg) for arg in node.args)
 
@@ -352,7 +352,7 @@ def _follows(state: Planning, node: Node, loop: Node) -> bool:
     """Whether an index in a loop follows from its counter and what is known before the program runs."""
     if node is loop.regions[0].params[0]:
         return True
-    if node.op in ("read", "sum", "max", "min", "param", "result"):
+    if node.op in ("read", "part", "param", "result", *ALONG):
         return False
     return all(_follows(state, arg, loop) for arg in node.args)
 
@@ -438,7 +438,7 @@ def slots_beside(state: Planning, sums: int = 0) -> int:
 def _moves(state: Planning) -> bool:
     """Whether something may go between layouts through workgroup memory."""
     return any(
-        (node.op in REDUCTIONS and not _is_in_warps(state, node))
+        (node.op in ALONG and not _is_in_warps(state, node))
         or (node.op == "transpose" and not used_by_products_only(node, state.uses))
         for node in state.program.body.walk()
     )

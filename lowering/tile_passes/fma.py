@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from gizml_tile.dtypes import F32, DType
-from gizml_tile.nodes import Node, Region, TileProgram, make, rebuild
+from gizml_tile.nodes import Combining, Node, Region, TileProgram, make, rebuild
 
 
 def fuse_products(program: TileProgram) -> TileProgram:
@@ -15,12 +15,30 @@ def fuse_products(program: TileProgram) -> TileProgram:
     ``a * b + c`` is one fused multiply-add (negated as needed), of two products the left one;
     ``c + a @ b`` of one shape accumulates into c, before any other choice.
     """
+    uses = _count_uses(_regions(program.body))
+    return replace(program, body=_Fusing(uses).region(program.body))
+
+
+def _fused_function(how: Combining) -> Combining:
+    """The same in a function that combines values; what was fused is left out."""
+    function = how.function
+    if not any(node.op == "mul" for node in function.nodes):
+        return how
+    fused = _Fusing(_count_uses([function])).region(function)
+    needed: set[Node] = set(fused.results)
+    for node in reversed(fused.nodes):
+        if node in needed:
+            needed.update(node.args)
+    return replace(how, function=replace(fused, nodes=tuple(n for n in fused.nodes if n in needed)))
+
+
+def _count_uses(regions: list[Region]) -> Counter[Node]:
     uses: Counter[Node] = Counter()
-    for region in _regions(program.body):
+    for region in regions:
         uses.update(region.results)
         for node in region.nodes:
             uses.update(node.args)
-    return replace(program, body=_Fusing(uses).region(program.body))
+    return uses
 
 
 def _regions(region: Region) -> list[Region]:
@@ -48,6 +66,8 @@ class _Fusing:
                 regions = tuple([self.region(each) for each in node.regions])
                 same = args == node.args and regions == node.regions
                 copy = node if same else rebuild(node, args, regions)
+                if isinstance(copy.attr, Combining):
+                    copy = replace(copy, attr=_fused_function(copy.attr))
             self._new[node] = copy
             nodes.append(copy)
         return Region(region.params, tuple(nodes), self._values(region.results))

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from gizml_tile.check import RULES, check
+from gizml_tile.combining import built_in
 from gizml_tile.dtypes import BF16, F32, I8, I32, I64, MASK
-from gizml_tile.nodes import Const, Node, Region, Scalar, Tensor, TileProgram, View, make, param
+from gizml_tile.nodes import Combining, Const, Node, Region, Scalar, Tensor, TileProgram, View, make, param
 
 TENSORS = (Tensor("a", F32, 2), Tensor("b", BF16, 2), Tensor("n", I8, 1))
 SCALARS = (Scalar("s", F32), Scalar("i", I64))
@@ -46,7 +47,32 @@ def cond(mask=ONE, yes=(TILE,), no=(TILE,)):
     return node("cond", (mask,), None, (), None, (Region((), (), tuple(yes)), Region((), (), tuple(no))))
 
 
+SUM = built_in("add", F32)
+
+
+def combining(op="reduce", args=(TILE,), function=SUM, axis=1, shape=(8, 1), dtype=F32):
+    return node(op, args, Combining(axis, function), shape, dtype)
+
+
+SCAN = combining("scan", (TILE, INTEGER), built_in("argmax", F32), shape=(8, 4))
+# A function of one value that uses a tile of the program around it.
+A, B = param((1, 1), F32, 0), param((1, 1), F32, 1)
+CAPTURING = Region((A, B), (made := make("add", (A, const((1, 1)))),), (made,))
+
+READING = Region((A, B), (made := node("read", (), None, (1, 1)),), (made,))
+
 BROKEN = {
+    "reduce axis": combining(axis=2),
+    "reduce shape": combining(shape=(8, 4)),
+    "reduce of two shapes": combining(args=(TILE, const((8, 1), I32)), function=built_in("argmax", F32)),
+    "reduce of a narrow type": combining(args=(NARROW,), dtype=BF16),
+    "reduce by another type": combining(function=built_in("add", I32)),
+    "reduce of too many": combining(args=(TILE, TILE)),
+    "reduce by a function of more": combining(function=CAPTURING),
+    "scan shape": combining("scan"),
+    "scan by a read": combining("scan", function=READING, shape=(8, 4)),
+    "part of a tile": node("part", (TILE,), 1),
+    "part number": node("part", (SCAN,), 2, (8, 4), I32),
     "unknown operation": node("frobnicate", (TILE,)),
     "twice": TILE,
     "later operand": make("exp", (const((8, 4)),), False),
@@ -127,11 +153,13 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_rules_are_found(name):
     with pytest.raises(AssertionError):
-        check(program(*GIVEN, BROKEN[name]))
+        given = GIVEN if SCAN not in BROKEN[name].args else (*GIVEN, SCAN)
+        check(program(*given, BROKEN[name]))
 
 
 def test_the_operands_themselves_are_right():
     check(program(*GIVEN))
+    check(program(*GIVEN, combining(), SCAN, node("part", (SCAN,), 1, (8, 4), I32)))
     check(program(*GIVEN, loop(), cond()))
     check(program(*GIVEN, (made := loop()), node("result", (made,), 0)))
 

@@ -98,6 +98,23 @@ def test_reductions(op, axis, dtype):
     assert value.dtype is wanted[dtype]
 
 
+@pytest.mark.parametrize("dtype", [BF16, I8, I64])
+def test_along_an_axis(dtype):
+    kind = {BF16: F32, I8: I32, I64: I64}[dtype]
+    for name in ("prod", "argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin"):
+        value, _ = made(lambda p, name=name: getattr(tiles(p, dtype), name)(0))
+        assert value.shape == ((8, 4) if name.startswith("cum") else (1, 4)), name
+        assert value.dtype is (I32 if name.startswith("arg") else kind), name
+    pair, _ = made(lambda p: tiles(p, dtype).reduce(lambda a, b, c, d: (a, d), 1, tiles(p, I32)))
+    assert [(each.shape, each.dtype) for each in pair] == [((8, 1), kind), ((8, 1), I32)]
+    value, _ = made(lambda p: tiles(p, dtype, (8, 1)).cumsum(1))
+    assert (value.shape, value.dtype) == ((8, 1), kind)
+    value, _ = made(lambda p: tiles(p, MASK).cumsum(-1))
+    assert (value.shape, value.dtype) == ((8, 4), I32)
+    value, _ = made(lambda p: tiles(p, MASK).any(-1).all(0))
+    assert (value.shape, value.dtype) == ((1, 1), MASK)
+
+
 @pytest.mark.parametrize(
     ("a", "b", "result"), [(BF16, BF16, F32), (FP8, F32, F32), (I8, U8, I32), (I8, I8, I32)]
 )

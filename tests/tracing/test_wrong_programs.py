@@ -24,7 +24,7 @@ def test_message_and_place(source, message):
 
 
 def test_there_are_cases_of_every_kind():
-    assert len(FILES) == 4
+    assert len(FILES) == 5
     assert len(CASES) > 150
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gizml_tile.lowering.emit.cpu.homes import COSTS
-from gizml_tile.lowering.emit.cpu.schedule import CondItem, DeepItem, Group, LoopItem, RegionPlan
+from gizml_tile.lowering.emit.cpu.schedule import AlongItem, CondItem, DeepItem, Group, LoopItem, RegionPlan
 from gizml_tile.nodes import Node
 
 # Turns that a loop is taken to make when their number is not known.
@@ -11,6 +11,8 @@ USUAL_TURNS = 8
 # Elements of simple work, and multiplications of a product, that a core does in a nanosecond.
 ELEMENTS_PER_NANOSECOND = 8
 PRODUCTS_PER_NANOSECOND = 50
+# How often an element of a row meets another.
+_MEETINGS = 4
 # The cost of an element from which on a pass is heavy: an exponential is, a division is not.
 HEAVY_COST = 14
 
@@ -30,6 +32,10 @@ def _region(plan: RegionPlan) -> float:
                     total += task.rows * task.columns * depth / PRODUCTS_PER_NANOSECOND
                 else:
                     total += task.rows * task.columns * _element(task.node) / ELEMENTS_PER_NANOSECOND
+        elif isinstance(item, AlongItem):
+            rows, columns = item.node.args[0].shape
+            elements = rows * columns * len(item.node.args)
+            total += elements * _element(item.node) * _MEETINGS / ELEMENTS_PER_NANOSECOND
         elif isinstance(item, LoopItem):
             total += USUAL_TURNS * _region(item.body)
         elif isinstance(item, CondItem):

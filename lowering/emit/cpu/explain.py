@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gizml_tile.lowering.emit.cpu.packing import Machine, Pack, Packing, lies_ready
 from gizml_tile.lowering.emit.cpu.plan import plan
 from gizml_tile.lowering.emit.cpu.schedule import (
+    AlongItem,
     Buffer,
     CondItem,
     DeepItem,
@@ -56,6 +57,9 @@ def _region(plan: RegionPlan, indent: str) -> Iterator[str]:
                     f"{_MODES[shape.mode]}, {shape.kc} steps of k at a time: operands "
                     f"{term.left.number} and {term.right.number}{_line(item.node.place)}"
                 )
+        elif isinstance(item, AlongItem):
+            rows, columns = item.node.args[0].shape
+            yield f"{indent}{item.node.op} [{rows}, {columns}] along its axis{_line(item.node.place)}"
         elif isinstance(item, LoopItem):
             kept = sum(1 for carried in item.carried if carried is not None)
             yield f"{indent}loop, {kept} carried tiles in two homes each{_line(item.node.place)}:"

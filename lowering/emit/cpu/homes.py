@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gizml_tile.lowering.emit.cpu.packing import Machine, is_packable, packs_left
 from gizml_tile.lowering.emit.cpu.schedule import is_scalar
-from gizml_tile.nodes import REDUCTIONS, STRUCTURED, Node, Region
+from gizml_tile.nodes import ALONG, STRUCTURED, Node, Region
 
 # What one element costs beside an addition.
 COSTS = {
@@ -71,7 +71,7 @@ def choose_homes(region: Region, machine: Machine, ordered: bool) -> Homes:
             elif user.op in STRUCTURED:
                 nested.add(node)
                 wanted |= node.op == "transpose"
-            elif user.op in REDUCTIONS or user.op in ("put", "transpose"):
+            elif user.op in ALONG or user.op in ("put", "transpose"):
                 passes.add(max(levels.get(arg, 0) for arg in user.args))
                 wanted = True
             elif is_scalar(user) or user in homes.stored:
@@ -93,7 +93,7 @@ def choose_homes(region: Region, machine: Machine, ordered: bool) -> Homes:
 
 
 def _is_kept(node: Node, passes: int, nested: bool, wide: bool, ordered: bool) -> bool:
-    if node.op in REDUCTIONS or node.op in ("dot", "result"):
+    if node.op in ALONG or node.op in ("dot", "part", "result"):
         return False  # these have homes of their own
     if node.op == "read":
         return ordered
@@ -117,7 +117,7 @@ def _cost(node: Node) -> int:
         if current in seen or not current.is_tile or is_scalar(current):
             continue
         seen.add(current)
-        if current.op in REDUCTIONS or current.op in ("dot", "result", "param"):
+        if current.op in ALONG or current.op in ("dot", "part", "result", "param"):
             continue
         total += COSTS.get(current.op, 1)
         pending.extend(current.args)
@@ -157,6 +157,6 @@ def _levels(region: Region) -> dict[Node, int]:
     levels: dict[Node, int] = {}
     for node in region.nodes:
         level = max((levels.get(arg, 0) for arg in node.args), default=0)
-        behind = node.op in REDUCTIONS or node.op in ("dot", "transpose") or bool(node.regions)
+        behind = node.op in ALONG or node.op in ("dot", "transpose") or bool(node.regions)
         levels[node] = level + 1 if behind else level
     return levels

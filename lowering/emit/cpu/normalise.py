@@ -14,10 +14,12 @@ from gizml_tile.dtypes import F32, I32, MASK, math_dtype
 from gizml_tile.nodes import (
     ARITHMETIC,
     BITWISE,
+    COMBINING,
     COMPARISONS,
     REDUCTIONS,
     UNARY_FLOAT,
     Attr,
+    Combining,
     Const,
     Node,
     Region,
@@ -112,6 +114,10 @@ class _Rewriter:
             return add("transpose", args, None, node)
         if node.op in REDUCTIONS:
             return _reduction(node, args[0], add)
+        if node.op in COMBINING:
+            return _combining(node, args, add)
+        if node.op == "part" and args[0].op == "transpose":
+            return add("transpose", (add("part", args[0].args, node.attr, node),), None, node)
         if node.op in ELEMENTWISE and any(_is_transpose(arg) for arg in args):
             inner = _all_transposed(args, add)
             if inner is not None:
@@ -180,6 +186,17 @@ def _reduction(node: Node, operand: Node, add: Callable[..., Node]) -> Node:
         turned = add("transpose", (operand,), None, node)
         return add("transpose", (add(node.op, (turned,), 1 - axis, node),), None, node)
     return add(node.op, (operand,), axis, node)
+
+
+def _combining(node: Node, args: tuple[Node, ...], add: Callable[..., Node]) -> Node:
+    """Along the rows of what is transposed, and of a column."""
+    how = node.attr
+    assert isinstance(how, Combining)
+    stands = how.axis == 0 and args[0].shape[1] == 1
+    turned = _all_transposed(args, add) if stands or any(_is_transpose(arg) for arg in args) else None
+    if turned is None:
+        return add(node.op, args, how, node)
+    return add("transpose", (add(node.op, turned, replace(how, axis=1 - how.axis), node),), None, node)
 
 
 def _along_one(node: Node, operand: Node, add: Callable[..., Node]) -> Node:

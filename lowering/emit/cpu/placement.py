@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from gizml_tile.lowering.emit.cpu.homes import captured
 from gizml_tile.lowering.emit.cpu.schedule import (
+    AlongItem,
     Buffer,
     CondItem,
     Group,
@@ -116,6 +117,8 @@ class Placement:
                     for before in task.after:
                         if before.group != number and before.buffer is not None:
                             before.buffer.full = True
+            elif isinstance(item, AlongItem):
+                self._mark(item.node.args, -1)
             elif isinstance(item, LoopItem | CondItem):
                 self._mark(tuple(value for inner in item.node.regions for value in captured(inner)), -1)
         self._mark(tuple(value for value in self.region.results if is_scalar(value)), -1)

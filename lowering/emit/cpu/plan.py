@@ -23,6 +23,7 @@ from gizml_tile.lowering.emit.cpu.packing import (
 from gizml_tile.lowering.emit.cpu.placement import Placement
 from gizml_tile.lowering.emit.cpu.schedule import (
     MATRIX_BLOCK_ROWS,
+    AlongItem,
     Buffer,
     Carried,
     CondItem,
@@ -36,7 +37,7 @@ from gizml_tile.lowering.emit.cpu.schedule import (
     is_scalar,
 )
 from gizml_tile.lowering.emit.cpu.shapes import DotShape, depth_step
-from gizml_tile.nodes import Const, Node, Region, TileProgram, View
+from gizml_tile.nodes import Combining, Const, Node, Region, TileProgram, View
 
 
 @dataclass
@@ -130,6 +131,10 @@ class _Planner(Placement):
                 self.dot(node)
             case "sum" | "max" | "min":
                 self.reduction(node)
+            case "reduce" | "scan":
+                self.along(node)
+            case "part":
+                pass  # made with its reduction or scan
             case _ if is_scalar(node):
                 self.scalar(node)
             case _ if node in self.homes.turned:
@@ -182,6 +187,34 @@ class _Planner(Placement):
             task.partial = Buffer(1, columns, node.dtype, full=True)
         self.add(task)
         self.read_back(node)
+
+    def along(self, node: Node) -> None:
+        parts = {part.attr: part for part in self.region.nodes if part.op == "part" and part.args[0] is node}
+        values = [node, *(parts.get(number) for number in range(1, len(node.args)))]
+        # What comes before in a column is found in the homes.
+        all_kept = isinstance(node.attr, Combining) and node.attr.axis == 0
+        buffers: list[Buffer | None] = []
+        for value, arg in zip(values, node.args, strict=True):
+            used = value is not None and (value is not node or self._is_used(node))
+            if not used and not all_kept:
+                buffers.append(None)
+                continue
+            assert arg.dtype is not None
+            home = Buffer(node.shape[0], node.shape[1], arg.dtype, full=True)
+            buffers.append(home)
+            if value is not None:
+                self.buffers[value] = home
+        number = len(self.items)
+        self.items.append(AlongItem(node, tuple(buffers)))
+        for value in filter(None, values):
+            self.done[value] = number
+            if is_scalar(value) and value in self.buffers:
+                self.ready.append((number, value))
+
+    def _is_used(self, node: Node) -> bool:
+        """Whether something uses a node's own value, beside those that are further values of it."""
+        users = (user for user in self.region.walk() if user.op != "part")
+        return node in self.region.results or any(node in user.args for user in users)
 
     def read_back(self, node: Node) -> None:
         """A [1, 1] tile that a group makes is read once as a scalar."""

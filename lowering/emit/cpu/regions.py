@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from gizml_tile.lowering.emit.cpu.along import AlongWriter
 from gizml_tile.lowering.emit.cpu.builder import Value
 from gizml_tile.lowering.emit.cpu.deep_writer import DeepWriter
 from gizml_tile.lowering.emit.cpu.evaluate import load_buffer
@@ -12,6 +13,7 @@ from gizml_tile.lowering.emit.cpu.finish import finisher
 from gizml_tile.lowering.emit.cpu.packing import Pack, Packing
 from gizml_tile.lowering.emit.cpu.packs import find_block
 from gizml_tile.lowering.emit.cpu.schedule import (
+    AlongItem,
     Buffer,
     CondItem,
     Group,
@@ -56,6 +58,10 @@ class RegionWriter:
             if isinstance(item, Group):
                 self._homes(item)
                 GroupWriter(self.scope, plan.buffers, self.packings, self._configure).write(item)
+            elif isinstance(item, AlongItem):
+                for buffer in filter(None, item.buffers):
+                    self._home(buffer)
+                AlongWriter(self.scope, plan.buffers).write(item)
             elif isinstance(item, LoopItem):
                 self._loop(item)
             elif isinstance(item, CondItem):

@@ -176,7 +176,18 @@ class DeepItem:
     terms: tuple[DeepTerm, ...]
 
 
-Item = Group | LoopItem | CondItem | DeepItem
+@dataclass(eq=False)
+class AlongItem:
+    """An operation whose elements meet along an axis by a function, with a home for each value it gives.
+
+    None stands for a value that nobody uses.
+    """
+
+    node: Node
+    buffers: tuple[Buffer | None, ...]
+
+
+Item = Group | LoopItem | CondItem | DeepItem | AlongItem
 
 
 @dataclass(eq=False)

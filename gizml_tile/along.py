@@ -1,0 +1,221 @@
+"""What tiles give along an axis: sums and extremes, where they are, and running values."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from typing import Any
+
+from gizml_tile.combining import built_in, trace_function
+from gizml_tile.dtypes import I32, MASK, DType, math_dtype
+from gizml_tile.lifting import axis_of_tile, describe
+from gizml_tile.nodes import Combining, Const, Region
+from gizml_tile.operators import Operators
+from gizml_tile.tracing import Value, article, fail, noun
+
+_NAN_RULES = ("ignore", "propagate")
+
+
+class AlongAxis(Operators):
+    """Operations in which the elements along an axis of a tile meet.
+
+    The axis is 0 (down the rows) or 1 (along the columns), or -2, -1. A reduction leaves it as size 1:
+    ``[R, C].sum(1)`` is [R, 1].
+    """
+
+    __slots__ = ()
+
+    def _make(self, op: str, operands: tuple[Any, ...], attr: Any = None) -> Any:
+        raise NotImplementedError
+
+    def sum(self, axis: object) -> Any:
+        """The sum along an axis; masks are counted in I32."""
+        return self._make("sum", (self,), axis_of_tile(axis, "sum"))
+
+    def max(self, axis: object, *, nan: str = "ignore") -> Any:
+        """The largest value along an axis; of a mask whether any is true.
+
+        A NaN loses against a number; with ``nan="propagate"`` one NaN makes the result NaN.
+        """
+        return self._extreme("max", axis, nan)
+
+    def min(self, axis: object, *, nan: str = "ignore") -> Any:
+        """The smallest value along an axis; of a mask whether all are true.
+
+        A NaN loses against a number; with ``nan="propagate"`` one NaN makes the result NaN.
+        """
+        return self._extreme("min", axis, nan)
+
+    def any(self, axis: object) -> Any:
+        """Of a mask: whether any element along an axis is true."""
+        return self._of_mask("any", "max", axis)
+
+    def all(self, axis: object) -> Any:
+        """Of a mask: whether all elements along an axis are true."""
+        return self._of_mask("all", "min", axis)
+
+    def prod(self, axis: object) -> Any:
+        """The product along an axis; integers wrap.
+
+        Floats are multiplied in F32 in an order that may differ between devices: n of them are within
+        (n - 1) * 2^-24 of the product, relative to it, where nothing overflows or underflows.
+        """
+        along = axis_of_tile(axis, "prod")
+        a = self._numbers("prod")
+        return _reduced((a,), along, built_in("mul", a.dtype), commutative=True)[0]
+
+    def argmax(self, axis: object) -> Any:
+        """Where along an axis the largest value is, in I32: the lowest position of equal ones.
+
+        A NaN loses against a number; where all are NaN it is 0. Zeros of both signs are equal.
+        """
+        return self._place("argmax", axis)
+
+    def argmin(self, axis: object) -> Any:
+        """Where along an axis the smallest value is, in I32: the lowest position of equal ones.
+
+        A NaN loses against a number; where all are NaN it is 0. Zeros of both signs are equal.
+        """
+        return self._place("argmin", axis)
+
+    def reduce(self, function: Callable[..., Any], axis: object, *others: object) -> Any:
+        """All values along an axis combined by an associative function of two.
+
+        ``a.reduce(lambda x, y: x + y, 1)``. With ``others``, tiles of the same shape, the values of one
+        place belong together: ``a.reduce(f, 1, b)`` calls ``f(a1, b1, a2, b2)`` for an earlier and a
+        later place, f gives the pair of both, and the result is the pair of all.
+
+        The function computes element by element from its operands and numbers alone, and gives the types
+        that it takes (F32, I32 or I64). Earlier stands before later in every call, so it need not commute;
+        which neighbours meet first may differ between devices.
+        """
+        along = axis_of_tile(axis, "reduce")
+        return self._combined("reduce", function, along, others)
+
+    def cumsum(self, axis: object, *, reverse: builtins.bool = False) -> Any:
+        """The running sum along an axis: each element with all before it, or with all after it.
+
+        Masks are counted in I32; integers wrap. Floats are added in F32 in an order that may differ between
+        devices, within n * 2^-24 of the sum of the magnitudes of the n values in it.
+        """
+        return self._running("cumsum", "add", axis, reverse)
+
+    def cumprod(self, axis: object, *, reverse: builtins.bool = False) -> Any:
+        """The running product along an axis; integers wrap, floats as for ``prod``."""
+        return self._running("cumprod", "mul", axis, reverse)
+
+    def cummax(self, axis: object, *, reverse: builtins.bool = False) -> Any:
+        """The largest value so far along an axis, by the rule of ``maximum``."""
+        return self._running("cummax", "maximum", axis, reverse)
+
+    def cummin(self, axis: object, *, reverse: builtins.bool = False) -> Any:
+        """The smallest value so far along an axis, by the rule of ``minimum``."""
+        return self._running("cummin", "minimum", axis, reverse)
+
+    def associative_scan(
+        self, function: Callable[..., Any], axis: object, *others: object, reverse: builtins.bool = False
+    ) -> Any:
+        """Each value along an axis combined with all before it (with ``reverse``, after it) by a function.
+
+        The function is as for ``reduce``; in a reversed scan later places are what it takes first. A linear
+        recurrence h[t] = a[t] * h[t-1] + b[t] is a scan over pairs::
+
+            _, h = a.associative_scan(lambda a1, b1, a2, b2: (a1 * a2, b1 * a2 + b2), 1, b)
+        """
+        along = axis_of_tile(axis, "associative_scan")
+        return self._combined("associative_scan", function, along, others, reverse=bool(reverse))
+
+    def _extreme(self, op: str, axis: object, nan: str) -> Any:
+        along = axis_of_tile(axis, op)
+        if nan not in _NAN_RULES:
+            fail(f'nan of {op} is "ignore" or "propagate", found {describe(nan)}')
+        result = self._make(op, (self,), along)
+        if nan == "ignore" or not self._dtype.is_float:
+            return result
+        return self._operate("ne", self, self).max(along).select(math.nan, result)
+
+    def _of_mask(self, name: str, op: str, axis: object) -> Any:
+        if self._dtype is not MASK:
+            fail(f"{name} needs a mask, found {self._what()}; make one by comparing, as in x.ne(0)")
+        return self._make(op, (self,), axis_of_tile(axis, name))
+
+    def _place(self, name: str, axis: object) -> Any:
+        along = axis_of_tile(axis, name)
+        a = self._numbers(name)
+        shape, size = a.shape, a.shape[along]
+        position = a._make("iota", (), Const(shape, I32, along))
+        if a.dtype.is_float:
+            # What is no number is as bad as the worst number, and comes after all of these.
+            is_number = a.eq(a)
+            position = is_number.select(position, position.add(size))
+            a = is_number.select(a, -math.inf if name == "argmax" else math.inf)
+        _, found = _reduced((a, position), along, built_in(name, a.dtype), commutative=True)
+        return found.and_(size - 1) if a.dtype.is_float else found
+
+    def _running(self, name: str, op: str, axis: object, reverse: object) -> Any:
+        along = axis_of_tile(axis, name)
+        counts = name == "cumsum" and self._dtype is MASK
+        a = self._make("to", (self,), I32) if counts else self._numbers(name)
+        how = Combining(along, built_in(op, a.dtype), bool(reverse), commutative=True)
+        return _scanned((a,), how)[0]
+
+    def _combined(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        along: int,
+        others: tuple[object, ...],
+        *,
+        reverse: builtins.bool = False,
+    ) -> Any:
+        if isinstance(function, Value) or not callable(function):
+            fail(f"{name} takes a function of two places' values, found {describe(function)}")
+        tiles = [self._numbers(name)]
+        for other in others:
+            if not isinstance(other, AlongAxis):
+                fail(f"{name} takes tiles, found {describe(other)}")
+            tiles.append(other._numbers(name))
+            if tiles[-1].shape != tiles[0].shape:
+                fail(
+                    f"{name} takes tiles of one shape, found {list(tiles[0].shape)} and "
+                    f"{list(tiles[-1].shape)}"
+                )
+        trace = self._block.trace
+        dtypes = tuple(tile.dtype for tile in tiles)
+        region = trace_function(trace, function, dtypes, type(tiles[0]), name)
+        if name == "reduce":
+            results = _reduced(tuple(tiles), along, region)
+        else:
+            results = _scanned(tuple(tiles), Combining(along, region, reverse))
+        return results if others else results[0]
+
+    def _numbers(self, name: str) -> Any:
+        """The tile in the type that mathematics on it is done in."""
+        if self._dtype is MASK:
+            fail(f"{name} does not take {article(noun(self._node))}; convert it with .to(I32)")
+        kind = math_dtype(self._dtype)
+        return self if kind is self._dtype else self._make("to", (self,), kind)
+
+    @property
+    def _dtype(self) -> DType:
+        assert self._node.dtype is not None
+        return self._node.dtype
+
+
+def _reduced(
+    tiles: tuple[Any, ...], axis: int, function: Region, *, commutative: bool = False
+) -> tuple[Any, ...]:
+    if tiles[0].shape[axis] == 1:
+        return tiles
+    return _several("reduce", tiles, Combining(axis, function, commutative=commutative))
+
+
+def _scanned(tiles: tuple[Any, ...], how: Combining) -> tuple[Any, ...]:
+    return tiles if tiles[0].shape[how.axis] == 1 else _several("scan", tiles, how)
+
+
+def _several(op: str, tiles: tuple[Any, ...], attr: Any) -> tuple[Any, ...]:
+    """The values of a node that has one for each of some tiles."""
+    first = tiles[0]._make(op, tiles, attr)
+    return (first, *(first._make("part", (first,), number) for number in range(1, len(tiles))))

@@ -1,0 +1,78 @@
+"""Functions that combine the values of two places: those that a person writes, and our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from gizml_tile.dtypes import I32, DType
+from gizml_tile.lifting import describe, lift, number
+from gizml_tile.nodes import ELEMENTWISE, Node, Region, make, param
+from gizml_tile.tracing import Trace, Value, article, fail, noun
+
+_BETTER = {"argmax": "gt", "argmin": "lt"}
+
+
+def trace_function(
+    trace: Trace,
+    function: Callable[..., Any],
+    dtypes: tuple[DType, ...],
+    tile: Callable[..., Any],
+    what: str,
+) -> Region:
+    """What a person's function of two places' values does, as a region on [1, 1] tiles."""
+    count = len(dtypes)
+    with trace.open_block() as block:
+        block.params = tuple(param((1, 1), dtypes[n % count], n) for n in range(2 * count))
+        given = function(*(tile(block, each) for each in block.params))
+        values = list(given) if isinstance(given, tuple | list) else [given]
+        if len(values) != count:
+            fail(f"the function of {what} gives as many values as a place has ({count}), found {len(values)}")
+        results = tuple(
+            _result(trace, value, dtype, what) for value, dtype in zip(values, dtypes, strict=True)
+        )
+    region = block.region(results)
+    known = {*region.params, *region.nodes}
+    for node in region.nodes:
+        if node.op != "const" and node.op not in ELEMENTWISE:
+            fail(f"the function of {what} computes element by element; it has no {node.op}")
+        if not known.issuperset(node.args) or node.shape != (1, 1):
+            _captures(what)
+    if not known.issuperset(results):
+        _captures(what)
+    return region
+
+
+def _result(trace: Trace, value: object, dtype: DType, what: str) -> Node:
+    if not isinstance(value, Value) and number(value) is None:
+        fail(f"the function of {what} gives tiles, found {describe(value)}")
+    node = lift(trace, value, dtype, f"the function of {what}")
+    if node.dtype is not dtype:
+        fail(
+            f"the function of {what} gives the types that it takes, found {article(noun(node))} for {dtype}; "
+            "convert it with .to(dtype)"
+        )
+    return node
+
+
+def _captures(what: str) -> None:
+    fail(f"the function of {what} uses its operands and numbers alone; give other tiles to {what} as well")
+
+
+@lru_cache(maxsize=64)
+def built_in(name: str, dtype: DType) -> Region:
+    """Our own functions: an operation of two values, or ``argmax`` and ``argmin`` of (value, position).
+
+    Of equal values these take the lower position. No value is NaN.
+    """
+    if name not in _BETTER:
+        a, b = (param((1, 1), dtype, number) for number in range(2))
+        both = make(name, (a, b))
+        return Region((a, b), (both,), (both,))
+    a, i, b, j = (param((1, 1), kind, number) for number, kind in enumerate((dtype, I32) * 2))
+    better, equal, lower = make(_BETTER[name], (b, a)), make("eq", (b, a)), make("lt", (j, i))
+    first = make("and_", (equal, lower))
+    wins = make("or_", (better, first))
+    results = make("select", (wins, b, a)), make("select", (wins, j, i))
+    return Region((a, i, b, j), (better, equal, lower, first, wins, *results), results)

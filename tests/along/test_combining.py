@@ -1,0 +1,218 @@
+"""Reductions and scans by a function against NumPy, on the CPU and in simulation."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from along_reference import best, prefix_sums, running
+from ml_dtypes import bfloat16
+
+import gizml_tile as tile
+
+DEVICES = [
+    None,
+    ("cuda", "sm_80"),
+    ("cuda", "sm_90a"),
+    ("hip", "gfx942"),
+    ("hip", "gfx1100"),
+    ("metal", "apple9"),
+]
+SHAPES = [(1, 2), (2, 1), (8, 16), (16, 1), (1, 64), (4, 256), (64, 4), (32, 32), (128, 2)]
+TARGETS = [
+    *product(DEVICES[:1], SHAPES),
+    *((d, s) for d in DEVICES[1:] for s in [(8, 16), (32, 32), (1, 1024), (256, 4)]),
+]
+
+
+def run(body, device):
+    """Run one program on the CPU or in simulation, where nothing may be wrong."""
+    if device is None:
+        tile.run((1,), body)
+        return
+    findings = tile.simulate((1,), body, kind=device[0], arch=device[1]).findings
+    assert not [each for each in findings if each.kind not in ("bank conflict", "uncoalesced")], findings
+
+
+def outputs(device, inputs, function, *wanted):
+    """What a function of whole tiles gives: arrays of the shapes and types of ``wanted``."""
+    found = [np.full(shape, 77, dtype) for shape, dtype in wanted]
+
+    def body(p):
+        results = function(p, *(p.read(each, each.shape).at([0, 0]) for each in inputs))
+        for array, result in zip(found, results if isinstance(results, tuple) else (results,), strict=True):
+            p.write(array, array.shape).put(result, [0, 0])
+
+    run(body, device)
+    return found
+
+
+def elements(shape, dtype, *, seed=0, wild=False):
+    rng = np.random.default_rng([seed, *shape])
+    if np.dtype(dtype).kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(max(info.min, -9), min(info.max, 9), shape, endpoint=True).astype(dtype)
+    values = rng.standard_normal(shape).astype(np.float32)
+    if wild:
+        special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-42, 3.0, 3.0], np.float32)
+        values = np.where(rng.random(shape) < 0.5, rng.choice(special, shape), values)
+    return values.astype(dtype)
+
+
+def left(shape, axis):
+    return (1, shape[1]) if axis == 0 else (shape[0], 1)
+
+
+@pytest.mark.parametrize(("device", "shape"), TARGETS)
+def test_integers_are_exact(device, shape):
+    x = elements(shape, np.int32)
+    for axis in (0, 1):
+        slim = left(shape, axis)
+
+        def function(p, a, axis=axis):
+            pair = a.associative_scan(lambda a, b, c, d: (a * c, b * c + d), axis, a + 1)
+            again = a.reduce(lambda a, b, c, d: (a * c, b * c + d), axis, a + 1)
+            return (
+                a.cumsum(axis),
+                a.cumsum(axis, reverse=True),
+                a.cumprod(axis),
+                a.cummax(axis, reverse=True),
+                *pair,
+                a.prod(axis),
+                *again,
+            )
+
+        whole, few = (shape, np.int32), (slim, np.int32)
+        found = outputs(device, [x], function, *[whole] * 6, *[few] * 3)
+        with np.errstate(over="ignore"):
+            sums = np.cumsum(x, axis, dtype=np.int32)
+            linear = running(lambda a, b, c, d: (a * c, b * c + d), (x, x + 1), axis)
+            wanted = [
+                sums,
+                np.flip(np.cumsum(np.flip(x, axis), axis, dtype=np.int32), axis),
+                np.cumprod(x, axis, dtype=np.int32),
+                np.flip(np.maximum.accumulate(np.flip(x, axis), axis), axis),
+                *linear,
+                np.prod(x, axis, dtype=np.int32, keepdims=True),
+                *(np.take(each, [-1], axis) for each in linear),
+            ]
+        for got, right in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(got, right)
+
+
+@pytest.mark.parametrize(("device", "shape"), TARGETS)
+def test_floats(device, shape):
+    x = elements(shape, np.float32, wild=True)
+    plain = elements(shape, np.float32, seed=1)
+    for axis in (0, 1):
+        slim = left(shape, axis)
+
+        def function(p, a, b, axis=axis):
+            return (
+                a.argmax(axis),
+                a.argmin(axis),
+                a.cummax(axis),
+                a.cummin(axis, reverse=True),
+                a.max(axis, nan="propagate"),
+                a.min(axis, nan="propagate"),
+                b.cumsum(axis),
+                b.cumsum(axis, reverse=True),
+                b.prod(axis),
+                a.gt(1).any(axis).to(tile.I32),
+                a.lt(9).all(axis).to(tile.I32),
+            )
+
+        whole, few, places = (shape, np.float32), (slim, np.float32), (slim, np.int32)
+        kinds = [places, places, whole, whole, few, few, whole, whole, few, places, places]
+        found = iter(outputs(device, [x, plain], function, *kinds))
+        np.testing.assert_array_equal(next(found), best(x, axis).reshape(slim))
+        np.testing.assert_array_equal(next(found), best(x, axis, largest=False).reshape(slim))
+        np.testing.assert_array_equal(next(found), np.fmax.accumulate(x, axis))
+        np.testing.assert_array_equal(next(found), np.flip(np.fmin.accumulate(np.flip(x, axis), axis), axis))
+        np.testing.assert_array_equal(next(found), x.max(axis, keepdims=True))
+        np.testing.assert_array_equal(next(found), x.min(axis, keepdims=True))
+        for reverse in (False, True):
+            wanted, bound = prefix_sums(plain, axis, reverse=reverse)
+            assert (np.abs(next(found) - wanted) <= bound).all()
+        wide = plain.astype(np.float64).prod(axis, keepdims=True)
+        assert (np.abs(next(found) - wide) <= shape[axis] * 2.0**-24 * np.abs(wide) + 1e-44).all()
+        np.testing.assert_array_equal(next(found), (x > 1).any(axis, keepdims=True))
+        np.testing.assert_array_equal(next(found), (x < 9).all(axis, keepdims=True))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.int8, np.uint8, np.int16, np.int64])
+@pytest.mark.parametrize("device", [None, ("cuda", "sm_90a"), ("hip", "gfx1100"), ("metal", "apple9")])
+def test_types(device, dtype):
+    shape = (8, 32)
+    x = elements(shape, dtype)
+    is_float = np.dtype(dtype).kind not in "iu"
+    kind = np.float32 if is_float else np.int64 if dtype is np.int64 else np.int32
+    slim = (8, 1)
+    function = lambda p, a: (a.argmax(1), a.cumsum(1), a.cummin(1))
+    place, sums, least = outputs(device, [x], function, (slim, np.int32), (shape, kind), (shape, kind))
+    wide = x.astype(np.float64 if is_float else kind)
+    np.testing.assert_array_equal(place, best(wide, 1).reshape(slim))
+    np.testing.assert_array_equal(least, np.minimum.accumulate(wide, 1))
+    wanted, bound = prefix_sums(wide, 1)
+    assert (np.abs(sums - wanted) <= (bound if is_float else 0)).all()
+
+
+def test_masks_are_counted():
+    x = elements((8, 16), np.float32)
+    (found,) = outputs(None, [x], lambda p, a: a.gt(0).cumsum(1), ((8, 16), np.int32))
+    np.testing.assert_array_equal(found, np.cumsum(x > 0, 1))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_functions_need_not_commute(device):
+    """Products of 2 x 2 matrices, four numbers that belong together, modulo a prime."""
+    shape = (4, 64)
+    tiles = [elements(shape, np.int32, seed=seed) for seed in range(4)]
+
+    def multiply(a, b, c, d, e, f, g, h):
+        return a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h
+
+    for axis in (0, 1):
+        slim = left(shape, axis)
+        function = lambda p, a, *others, axis=axis: (
+            *a.associative_scan(multiply, axis, *others, reverse=True),
+            *a.reduce(multiply, axis, *others),
+        )
+        found = outputs(device, tiles, function, *[(shape, np.int32)] * 4, *[(slim, np.int32)] * 4)
+        with np.errstate(over="ignore"):
+            scanned = running(multiply, tiles, axis, reverse=True)
+            whole = [np.take(each, [-1], axis) for each in running(multiply, tiles, axis)]
+        for got, right in zip(found, [*scanned, *whole], strict=True):
+            np.testing.assert_array_equal(got, right)
+
+
+def test_values_that_nobody_uses():
+    """A pair of which one value is stored, by rows and by columns, in a loop and from a transposed read."""
+    x = elements((32, 64), np.int32)
+
+    def body(p):
+        block = p.read(x, [16, 16])
+        out = p.write(y, [16, 1])
+
+        def turn(k, total):
+            a = block.at([p.id(0), k])
+            _, found = a.reduce(lambda a, b, c, d: (a * c, b * c + d), 1, a.T.T + 1)
+            return total + found
+
+        out.put(p.fold(0, block.blocks(1), p.zeros([16, 1], tile.I32), turn), [p.id(0), 0])
+
+    y = np.zeros((32, 1), np.int32)
+    with np.errstate(over="ignore"):
+        parts = [
+            running(lambda a, b, c, d: (a * c, b * c + d), (q, q + 1), 1)[1][:, -1:]
+            for q in np.split(x, 4, 1)
+        ]
+        wanted = sum(parts).astype(np.int32)
+    tile.run((2,), body)
+    np.testing.assert_array_equal(y, wanted)
+    y[:] = 0
+    tile.simulate((2,), body, kind="cuda")
+    np.testing.assert_array_equal(y, wanted)
+    for order in ("C", "F"):
+        z = np.asarray(x, order=order)
+        (sums,) = outputs(None, [z], lambda p, a: a.cumsum(0) + a.T.cumsum(1).T, ((32, 64), np.int32))
+        np.testing.assert_array_equal(sums, 2 * np.cumsum(x, 0))
