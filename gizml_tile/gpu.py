@@ -73,6 +73,7 @@ def gpu_layout(
     from gizml_tile.lowering.planning.copies import Lying, copied
     from gizml_tile.lowering.planning.room import room
     from gizml_tile.lowering.planning.signature import Signature
+    from gizml_tile.lowering.planning.together import is_crowded
 
     shapes = tuple(info.shape for info in infos)
     kinds = tuple(strides(info.shape, info.strides) for info in infos)
@@ -91,6 +92,7 @@ def gpu_layout(
             tuple(map(_has_boxes, infos, kinds)),
             room(program, target, shapes, grid, scalars),
             copies,
+            is_crowded(program, target, grid),
         ),
     )
 

@@ -35,6 +35,7 @@ _MAX_STAGES = 8
 _OPERATIONS = (
     "loop",
     "workgroups",
+    "programs",
     "turns",
     "dot",
     "read",
@@ -129,10 +130,10 @@ class Program:
     def variant(self, operation: str, name: str) -> None:
         """The variant that a GPU must use for all of this program's operations of a kind.
 
-        ``operation`` is ``"loop"``, ``"workgroups"``, ``"turns"``, ``"dot"``, ``"read"``, ``"put"``,
-        ``"copy to workgroup memory"``, ``"elementwise"`` or ``"tensors"``; ``explain`` prints the names of
-        the variants that each has. One that cannot serve is an error that names those which can. The CPU has
-        no variants.
+        ``operation`` is ``"loop"``, ``"workgroups"``, ``"programs"``, ``"turns"``, ``"dot"``, ``"read"``,
+        ``"put"``, ``"copy to workgroup memory"``, ``"elementwise"`` or ``"tensors"``; ``explain`` prints the
+        names of the variants that each has. One that cannot serve is an error that names those which can. The
+        CPU has no variants.
         """
         self._trace.check_open()
         if operation not in _OPERATIONS:

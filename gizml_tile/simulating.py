@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -73,7 +72,7 @@ def run(
     pieces = _pieces(infos)
     memories = [_memory(info, _piece(info, pieces)) for info in infos]
     # A small device's share of programs, so that a workgroup runs several.
-    few = (min(math.prod(grid), _UNITS) * kernel.cluster,) if kernel.persistent else None
+    few = (min(kernel.needed(grid), _UNITS) * kernel.cluster,) if kernel.persistent else None
     findings = simulate(kernel, memories, scalars, grid, workgroups=few)
     for number in written:
         info = infos[number]

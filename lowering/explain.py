@@ -25,7 +25,7 @@ def explain(plan: Plan) -> str:
         ("Tiles", _tiles(plan)),
         ("Variants, best first", _variants(plan)),
         ("Moves between layouts", _moves(moves)),
-        ("Work of one program", _work(plan, kernel)),
+        (f"Work of {_together(kernel)}", _work(plan, kernel)),
     )
     lines = [f"{plan.program.name} for {plan.target}"]
     for title, body in sections:
@@ -67,6 +67,10 @@ def _launch(plan: Plan, kernel: Kernel) -> Iterator[str]:
         yield f"a multiprocessor has memory for {_count(fitting, 'program')} at a time"
 
 
+def _together(kernel: Kernel) -> str:
+    return "one program" if kernel.together == 1 else f"{kernel.together} programs in one workgroup"
+
+
 def _roles(plan: Plan) -> Iterator[str]:
     found = plan.specialised
     assert found is not None
@@ -76,6 +80,9 @@ def _roles(plan: Plan) -> Iterator[str]:
     )
     if found.teams > 1:
         yield "each team has every second program; while one multiplies the other stores"
+    if found.together > 1:
+        together = f"{found.together} neighbours along axis {found.along}"
+        yield f"{together} share a workgroup, each with warps of its own"
     if found.in_order:
         yield "groups of 4 warps begin the products of a turn one after the other"
     few, many = found.registers

@@ -85,6 +85,9 @@ class Expansion:
         self.memory = WorkgroupMemory(self.build, plan.threads, limit, own)
         # Which of several teams of threads, that run beside one another, the code is for.
         self.team = 0
+        # Which programs run, as they are numbered in one line, and which of several in this workgroup.
+        self.line: Value | None = None
+        self.neighbour: Value | None = None
         # The loop whose turns' code is being made, if others bring its blocks.
         self.loop: Node | None = None
         # The rings of loops whose blocks others bring.
@@ -233,6 +236,15 @@ class Expansion:
         finally:
             self._values.pop()
             self._shared.pop()
+
+    @contextmanager
+    def afresh(self) -> Iterator[None]:
+        """Inside, no value is known yet, and none is known outside that was defined inside."""
+        outer, self._values = self._values, [{}]
+        try:
+            yield
+        finally:
+            self._values = outer
 
     @contextmanager
     def at(self, node: Node) -> Iterator[None]:

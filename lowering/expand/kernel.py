@@ -50,5 +50,7 @@ def expand_noting(plan: Plan) -> tuple[Kernel, list[Move]]:
         persistent=plan.specialised is not None and plan.specialised.persistent,
         may_alias=plan.signature.may_alias,
         cluster=plan.cluster_size,
+        together=1 if plan.specialised is None else plan.specialised.together,
+        along=0 if plan.specialised is None else plan.specialised.along,
     )
     return simplify(kernel), x.moves

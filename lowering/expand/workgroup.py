@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from gizml_tile.dtypes import DType
+from gizml_tile.dtypes import I32, DType
 from gizml_tile.errors import TileError
-from gizml_tile.lowering.kernel_ir.builder import Builder
+from gizml_tile.lowering.kernel_ir.builder import Builder, Value
 from gizml_tile.lowering.kernel_ir.instructions import Buffer
 
 _ALIGNMENT = 128
@@ -38,6 +38,9 @@ class WorkgroupMemory:
         self._build = build
         self._threads = threads
         self._barrier = barrier
+        # Of how many programs beside one another each has bytes of its own, and which of them runs.
+        self._shares: int = 1
+        self._share: Value | None = None
         self.limit = limit
         self._taken: dict[int, _Range] = {}
         self._idle: list[int] = []
@@ -53,7 +56,7 @@ class WorkgroupMemory:
 
         Raises TileError where the device has not that much.
         """
-        size = -(-elements * dtype.bytes // whole) * whole
+        size = -(-elements * dtype.bytes // whole) * whole * self._shares
         busy = [*self._pending.written, *self._pending.read]
         offset = self._place(size, [*self._taken.values(), *busy])
         if offset + size > max(self.bytes, _ROOMY_BYTES):
@@ -70,7 +73,11 @@ class WorkgroupMemory:
                 self._build.place,
             )
         number = len(self.buffers)
+        elements = elements if self._share is None else size // dtype.bytes
         self.buffers.append(Buffer(name, dtype, elements, offset))
+        if self._share is not None:
+            each = self._build.constant(size // self._shares // dtype.bytes, I32)
+            self._build.shifts[number] = self._build.mul(self._share, each)
         self._taken[number] = (offset, offset + size)
         return number
 
@@ -79,8 +86,9 @@ class WorkgroupMemory:
         return self._place(bytes, list(self._taken.values())) + bytes <= limit
 
     def release(self, number: int) -> None:
-        """Let others have a buffer's bytes."""
-        del self._taken[number]
+        """Let others have a buffer's bytes, where all threads would know that it is free."""
+        if self._shares == 1:
+            del self._taken[number]
 
     def idle(self, number: int) -> None:
         """Let others have a buffer's bytes where they find no room else."""
@@ -89,7 +97,7 @@ class WorkgroupMemory:
 
     def barrier(self) -> None:
         """All threads of the workgroup meet."""
-        self._build.barrier(self._barrier, self._threads)
+        self._build.barrier(self._barrier, self._threads, each=self._shares > 1)
         self._pending = _Pending([], [])
 
     def before_write(self, number: int) -> None:
@@ -111,6 +119,10 @@ class WorkgroupMemory:
         self._barrier += 1
         self._taken.update({number: self._range(number) for number in range(len(self.buffers))})
         self._pending = _Pending([], [])
+
+    def share_out(self, shares: int, share: Value, barrier: int) -> None:
+        """From here on each of some programs, of which one runs, has its own barrier and bytes."""
+        self._shares, self._share, self._barrier = shares, share, barrier
 
     def in_place(self, number: int) -> None:
         """Note that each thread overwrites bytes which nobody else has used since the last meeting."""

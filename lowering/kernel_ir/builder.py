@@ -11,6 +11,7 @@ from gizml_tile.errors import Place
 from gizml_tile.lowering.kernel_ir.instructions import (
     APART,
     COMPARISONS,
+    WORKGROUP,
     Access,
     Attr,
     Barrier,
@@ -45,8 +46,11 @@ class Builder:
 
     def __init__(self) -> None:
         self.place: Place | None = None
-        # What numbers of threads and warps are counted from.
+        # What numbers of threads and warps are counted from, and after how many they begin anew, if at all.
         self.first_thread = self.first_warp = 0
+        self.threads_again = self.warps_again = 0
+        # Where in a buffer the elements of the program begin that a thread runs, if others have some, too.
+        self.shifts: dict[int, Value] = {}
         # What whoever made a value knows of it.
         self.promises: dict[Value, Promise] = {}
         self._blocks: list[list[Instruction]] = [[]]
@@ -93,17 +97,19 @@ class Builder:
         return self._leaf("constant", value, dtype)
 
     def thread(self) -> Value:
-        return self._counted("thread", self.first_thread)
+        return self._counted("thread", self.first_thread, self.threads_again)
 
     def lane(self) -> Value:
         return self._leaf("lane", None, I32)
 
     def warp(self) -> Value:
-        return self._counted("warp", self.first_warp)
+        return self._counted("warp", self.first_warp, self.warps_again)
 
-    def _counted(self, op: str, first: int) -> Value:
+    def _counted(self, op: str, first: int, again: int) -> Value:
         number = self._leaf(op, None, I32)
-        return self.sub(number, self.constant(first, I32)) if first else number
+        if first:
+            number = self.sub(number, self.constant(first, I32))
+        return self.map("and", number, self.constant(again - 1, I32)) if again else number
 
     def workgroup(self, axis: int = 0) -> Value:
         return self._leaf("workgroup", axis, I32)
@@ -199,19 +205,26 @@ class Builder:
     # Memory
 
     def load(self, access: Access, offsets: Value, dtype: DType, mask: Value | None = None) -> Value:
+        offsets = self._shifted(access, offsets)
         args = (offsets,) if mask is None else (offsets, mask)
         return self.emit("load", args, access, dtype, access.width * len(access.places))
 
     def store(self, access: Access, value: Value, offsets: Value, mask: Value | None = None) -> None:
+        offsets = self._shifted(access, offsets)
         args = (value, offsets) if mask is None else (value, offsets, mask)
         self.emit("store", args, access)
 
+    def _shifted(self, access: Access | MatrixAccess, offsets: Value) -> Value:
+        inside = isinstance(access, MatrixAccess) or access.space == WORKGROUP
+        shift = self.shifts.get(access.memory) if inside else None
+        return offsets if shift is None else self.add(offsets, self.convert(shift, offsets.dtype or I32))
+
     def matrix_load(self, access: MatrixAccess, offsets: Value, dtype: DType) -> Value:
         count = 4 // dtype.bytes * access.matrices * len(access.places)
-        return self.emit("matrix_load", (offsets,), access, dtype, count)
+        return self.emit("matrix_load", (self._shifted(access, offsets),), access, dtype, count)
 
     def matrix_store(self, access: MatrixAccess, value: Value, offsets: Value) -> None:
-        self.emit("matrix_store", (value, offsets), access)
+        self.emit("matrix_store", (value, self._shifted(access, offsets)), access)
 
     def copy(self, copy: Copy, to: Value, source: Value, mask: Value | None = None) -> None:
         self.emit("copy", (to, source) if mask is None else (to, source, mask), copy)

@@ -104,7 +104,8 @@ Structure (each has blocks)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gizml_tile.dtypes import DType
@@ -391,7 +392,8 @@ class Kernel:
     ``axes`` is how many axes of the hardware's grid it uses: 1, or those of the user's grid. ``signals``
     is the number of transaction barriers, which lie after the buffers, 8 bytes each. The workgroups of a
     ``persistent`` kernel run any number of programs. With a ``cluster`` so many neighbouring workgroups run
-    each program together. Where ``may_alias`` is not set, no two tensors of which
+    each program together; and ``together`` neighbours along axis ``along`` of the user's grid, where they are
+    several, run in one workgroup. Where ``may_alias`` is not set, no two tensors of which
     one is stored to have an element in common.
     """
 
@@ -408,6 +410,13 @@ class Kernel:
     persistent: bool = False
     may_alias: bool = True
     cluster: int = 1
+    together: int = 1
+    along: int = 0
+
+    def needed(self, grid: Sequence[int]) -> int:
+        """The workgroups for the programs of a grid, a cluster counting as one."""
+        sizes = [-(-size // self.together) if axis == self.along else size for axis, size in enumerate(grid)]
+        return math.prod(sizes)
 
     @property
     def workgroup_memory(self) -> int:

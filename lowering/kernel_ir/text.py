@@ -41,6 +41,7 @@ def _head(kernel: Kernel) -> list[str]:
     facts += [f"grid of {kernel.axes} axes"] if kernel.axes > 1 else []
     facts += [f"{kernel.resident} resident"] if kernel.resident > 1 else []
     facts += [f"clusters of {kernel.cluster}"] if kernel.cluster > 1 else []
+    facts += [f"{kernel.together} programs along axis {kernel.along}"] if kernel.together > 1 else []
     facts += [f"{kernel.signals} signals"] if kernel.signals else []
     lines = [f"kernel {kernel.name} for {kernel.target}: {', '.join(facts)}"]
     for number, tensor in enumerate(kernel.tensors):

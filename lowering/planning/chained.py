@@ -77,15 +77,22 @@ def plan_rotation(
 
     ``limit`` is how many registers each of so many threads has.
     """
-    parts = _Parts(state, loop, products)
-    why = next(parts.refusals(), None) or next(_too_many(products, parts, threads, limit), None)
+    why = why_not_rotated(state, loop, products, threads, limit)
     candidates = (
         Candidate(ROTATED, why is None, why or "the last product beside the next turn's first ones"),
         Candidate(IN_ORDER, True, "each product when what it takes is there"),
     )
     chosen = choose(TURNS, candidates, state.forced.get(TURNS), loop.place)
     state.chose(loop, TURNS, Choice(candidates, chosen))
-    return parts.rotation() if chosen == ROTATED else None
+    return _Parts(state, loop, products).rotation() if chosen == ROTATED else None
+
+
+def why_not_rotated(
+    state: Planning, loop: Node, products: list[Node], threads: int, limit: int
+) -> str | None:
+    """Why a loop's last product cannot be left to the next turn, or why it would take too many registers."""
+    parts = _Parts(state, loop, products)
+    return next(parts.refusals(), None) or next(_too_many(products, parts, threads, limit), None)
 
 
 @dataclass(slots=True)

@@ -237,7 +237,9 @@ class Specialised:
     scaled in one operation, ``guarded`` selects that first look at the whole mask. ``longest_first``
     tells that programs later along the first axis take more turns. Groups ``in_order`` begin the products
     of a turn one after the other, so that while one computes the next multiplies. With a ``cluster`` some
-    workgroups share each program, of which there are few.
+    workgroups share each program, of which there are few. ``together`` neighbours along axis ``along`` of
+    the grid share a workgroup, each with groups of its own, as their loops take the same blocks; in
+    ``uneven`` loops some take other turns than the others.
     """
 
     teams: int
@@ -258,13 +260,21 @@ class Specialised:
     in_order: bool = False
     cluster: Cluster | None = None
     persistent: bool = True
+    together: int = 1
+    along: int = 0
+    uneven: frozenset[Node] = frozenset()
+
+    @property
+    def all_groups(self) -> int:
+        """The groups of four warps that take the blocks of one ring."""
+        return self.groups * self.together
 
     def pieces(self) -> dict[DType, int]:
         """The elements of workgroup memory for tiles on their way to tensors, by their type there."""
         found: dict[DType, int] = {}
         for store in self.stores.values():
-            dtype, elements = store.tile.dtype, self.teams * store.buffers * store.tile.elements
-            found[dtype] = max(found.get(dtype, 0), elements)
+            dtype, elements = store.tile.dtype, store.buffers * store.tile.elements
+            found[dtype] = max(found.get(dtype, 0), self.teams * self.together * elements)
         return found
 
 
@@ -326,7 +336,8 @@ class Plan:
         """Threads of a workgroup, those that bring blocks among them."""
         if self.specialised is None:
             return self.threads
-        return self.specialised.teams * self.threads + _BRINGING_WARPS * self.target.facts.lanes
+        programs = self.specialised.teams * self.specialised.together
+        return programs * self.threads + _BRINGING_WARPS * self.target.facts.lanes
 
     @property
     def signals(self) -> int:

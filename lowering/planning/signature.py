@@ -30,7 +30,8 @@ class Signature:
     ``wide`` tells that offsets of elements need 64 bits. ``boxes`` tells of each tensor that the copy engine
     can move boxes of it: nothing is empty, and steps are multiples of 16 bytes forwards. ``room`` is how many
     workgroups each program could have (see `room.room`). Tensors that are ``copied`` are known by their
-    copies.
+    copies. ``crowded`` tells that there are so many programs that neighbours may share workgroups (see
+    `together.is_crowded`).
     """
 
     strides: tuple[tuple[str, ...], ...]
@@ -42,3 +43,4 @@ class Signature:
     boxes: tuple[bool, ...] = ()
     room: int = 1
     copied: tuple[int, ...] = ()
+    crowded: bool = False

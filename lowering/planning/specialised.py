@@ -30,6 +30,7 @@ from gizml_tile.lowering.planning.plan import UNIFORM, Specialised, Stage, Strea
 from gizml_tile.lowering.planning.prologues import blocks_of, commits_of, prologues_of, why_not_computed
 from gizml_tile.lowering.planning.residency import half_memory
 from gizml_tile.lowering.planning.stages import COPY, fast_axis
+from gizml_tile.lowering.planning.together import REGISTERS, TOGETHER, plan_together
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.nodes import ALONG, Node, View
 
@@ -108,38 +109,45 @@ def _chain(state: Planning, products: list[Node]) -> None:
     """Decide how loops with chained products run, if there are some."""
     assert state.specialised is not None
     found, resident = state.specialised, 1
-    registers = _CHAINED_REGISTERS if found.groups > 1 else (0, 0)
-    if found.groups == 1:
-        # A group alone waits for its own products: another workgroup should use the units meanwhile.
-        turns = max(state.program.stages, FEWEST_SLOTS) * _turn_bytes(state, products)
-        if turns + _fixed_bytes(state, products, 1, 1) <= half_memory(state.target):
-            registers, resident = _SHARED_REGISTERS, 2
-    limit = (registers[1] or state.target.facts.registers) - _KEPT_REGISTERS
-    threads = found.groups * _GROUP_WARPS * state.target.facts.lanes
-    chained = {
-        loop: plan_rotation(state, loop, inside, threads, limit)
+    loops = {
+        loop: inside
         for loop in found.loops
         if is_chained(state, inside := [node for node in products if _loop_of(state, node) is loop], loop)
     }
-    if chained:
-        uneven = any(grows(loop.args[1], 0) for loop in chained)
-        for node in powers(state):
-            state.reasons[node] = "made as 2^(x s - y s), of which y s is rounded once for a whole row"
-        for node in _guarded(state):
-            state.reasons[node] = "passed over in turns where bounds of what is compared set the whole mask"
-        state.specialised = replace(
-            found,
-            registers=registers,
-            flowing={loop: count for loop, count in found.flowing.items() if loop not in chained},
-            chained=chained,
-            resident=resident,
-            powers=powers(state),
-            guarded=_guarded(state),
-            longest_first=uneven,
-            in_order=found.groups > 1 and any(rotation is not None for rotation in chained.values()),
-            # The hardware gives long and short programs out as workgroups end, which balances better.
-            persistent=not uneven,
-        )
+    if not loops:
+        return
+    fixed, turn = _fixed_bytes(state, products, 1, 1), _turn_bytes(state, products)
+    together = plan_together(state, loops, REGISTERS[1] - _KEPT_REGISTERS, TOGETHER * fixed, turn)
+    registers = _CHAINED_REGISTERS if found.groups > 1 else (0, 0)
+    if together is not None:
+        registers = REGISTERS
+        found = replace(found, together=TOGETHER, along=together.axis, uneven=together.uneven)
+    elif found.groups == 1 and max(state.program.stages, FEWEST_SLOTS) * turn + fixed <= half_memory(
+        state.target
+    ):
+        # A group alone waits for its own products: another workgroup should use the units meanwhile.
+        registers, resident = _SHARED_REGISTERS, 2
+    limit = (registers[1] or state.target.facts.registers) - _KEPT_REGISTERS
+    threads = found.groups * _GROUP_WARPS * state.target.facts.lanes
+    chained = {loop: plan_rotation(state, loop, inside, threads, limit) for loop, inside in loops.items()}
+    uneven = any(grows(loop.args[1], 0) for loop in chained)
+    for node in powers(state):
+        state.reasons[node] = "made as 2^(x s - y s), of which y s is rounded once for a whole row"
+    for node in _guarded(state):
+        state.reasons[node] = "passed over in turns where bounds of what is compared set the whole mask"
+    state.specialised = replace(
+        found,
+        registers=registers,
+        flowing={loop: count for loop, count in found.flowing.items() if loop not in chained},
+        chained=chained,
+        resident=resident,
+        powers=powers(state),
+        guarded=_guarded(state),
+        longest_first=uneven,
+        in_order=found.all_groups > 1 and any(rotation is not None for rotation in chained.values()),
+        # The hardware gives long and short programs out as workgroups end, which balances better.
+        persistent=not uneven,
+    )
 
 
 def _guarded(state: Planning) -> frozenset[Node]:
@@ -424,7 +432,7 @@ def slots_beside(state: Planning, sums: int = 0) -> int:
     assert found is not None
     direct = any(node.op == "put" and node not in found.stores for node in state.program.body.walk())
     fixed = sum(elements * dtype.bytes for dtype, elements in found.pieces().items())
-    fixed += found.teams * _SCRATCH_BYTES if direct or _moves(state) else _SPARE_BYTES
+    fixed += found.teams * found.together * _SCRATCH_BYTES if direct or _moves(state) else _SPARE_BYTES
     if found.cluster is not None:
         fixed += found.cluster.received_bytes(state.warps * state.target.facts.lanes)
     once = [node for node in _blocks(state, products) if is_once(state, node)]
@@ -432,7 +440,7 @@ def slots_beside(state: Planning, sums: int = 0) -> int:
     memory = state.target.facts.workgroup_memory
     if found.resident > 1:
         memory = half_memory(state.target)
-    return (memory - fixed - stay - sums) // max(_turn_bytes(state, products), 1)
+    return (memory - fixed - found.together * stay - sums) // max(_turn_bytes(state, products), 1)
 
 
 def _moves(state: Planning) -> bool:

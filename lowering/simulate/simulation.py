@@ -45,10 +45,10 @@ def simulate(
     sizes = tuple(grid)
     if workgroups is not None:
         hardware = tuple(workgroups)
-    elif kernel.axes == len(sizes) and kernel.cluster == 1:
+    elif kernel.axes == len(sizes) and kernel.cluster == kernel.together == 1:
         hardware = sizes
     else:
-        hardware = (int(np.prod(sizes)) * kernel.cluster,)
+        hardware = (kernel.needed(sizes) * kernel.cluster,)
     launch = _Launch(
         kernel, tensors_of(kernel, list(tensors), checks), tuple(scalars), hardware, sizes, checks, counts
     )

@@ -22,8 +22,24 @@ TYPES = {"bf16": tile.BF16, "f16": tile.F16}
 
 @tile.kernel(grid=lambda q, BM, **_: (tile.cdiv(q.shape[1], BM), q.shape[0]))
 def attention(
-    p, q, k, v, out, *, D, BM=128, BN=128, CAUSAL=False, APPROX=False, KIND="bf16", TURNS="", LOOP=""
+    p,
+    q,
+    k,
+    v,
+    out,
+    *,
+    D,
+    BM=128,
+    BN=128,
+    CAUSAL=False,
+    APPROX=False,
+    KIND="bf16",
+    TURNS="",
+    LOOP="",
+    PROGRAMS="",
 ):
+    if PROGRAMS:
+        p.variant("programs", PROGRAMS)
     if LOOP:
         p.variant("loop", LOOP)
     if APPROX:
@@ -71,8 +87,11 @@ def varied(
     SHARED=1,
     SCALED=False,
     LOOP="",
+    PROGRAMS="",
 ):
     """Attention with a window, a cap on the scores, a bias, heads that share keys, or scaled queries."""
+    if PROGRAMS:
+        p.variant("programs", PROGRAMS)
     if LOOP:
         p.variant("loop", LOOP)
     p.approx()
@@ -171,6 +190,11 @@ CASES = [
     (256, 256, 64, {"BN": 64, "CAUSAL": True}),
     (256, 256, 64, {"BN": 256, "APPROX": True}),
     (128, 192, 256, {"BN": 64, "APPROX": True}),
+    # Three programs in a workgroup, of which some are missing, or take fewer turns
+    (384, 200, 64, {"BM": 64, "APPROX": True, "PROGRAMS": "3 together"}),
+    (200, 328, 64, {"BM": 64, "APPROX": True, "PROGRAMS": "3 together", "KIND": "f16"}),
+    (520, 520, 64, {"BM": 64, "BN": 64, "CAUSAL": True, "APPROX": True, "PROGRAMS": "3 together"}),
+    (40, 40, 64, {"BM": 64, "CAUSAL": True, "APPROX": True, "PROGRAMS": "3 together"}),
 ]
 
 
@@ -200,10 +224,15 @@ VARIED = [
     {"CAP": 20.0},
     {"BIAS": True, "D": 128},
     {"SCALED": True},
+    # In these some of three programs in a workgroup begin and end later than others.
+    {"WINDOW": 100, "BM": 64, "BN": 64, "PROGRAMS": "3 together"},
+    {"SCALED": True, "BM": 64, "BN": 64, "PROGRAMS": "3 together"},
+    {"BIAS": True, "BM": 64, "BN": 64, "PROGRAMS": "3 together"},
+    {"SHARED": 2, "BM": 64, "PROGRAMS": "3 together"},
 ]
 
 
-@pytest.mark.parametrize("constants", VARIED, ids=lambda constants: next(iter(constants)))
+@pytest.mark.parametrize("constants", VARIED, ids=str)
 def test_varied_attention(constants):
     depth, shared, rows = constants.get("D", 64), constants.get("SHARED", 1), 264
     q = numbers(2, rows, depth, kind="bf16")
@@ -343,3 +372,60 @@ def test_masks_whose_sums_are_rounded_are_looked_at():
     scores[:, 63::64] = 0.5
     want = wide(scores) @ wide(v)
     assert np.abs(wide(out) - want).max() <= 2.0**-7 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_results_of_programs_together_that_the_copy_engine_cannot_store(turned):
+    """Rows of 130 bytes, and rows that are the tensor's columns: tiles change their layout on the way."""
+    q, k, v = (numbers(1, 200, 64, kind="bf16", seed=seed) for seed in range(3))
+    whole = room(1, 65, 208, kind="bf16") if turned else room(1, 200, 65, kind="bf16")
+    out = whole[:, :64, :200].swapaxes(1, 2) if turned else whole[:, :, :64]
+    asked = {"D": 64, "BM": 64, "BN": 64, "APPROX": True, "PROGRAMS": "3 together"}
+    assert is_chained(attention, q, k, v, out, **asked)
+    simulated(attention, q, k, v, out, **asked)
+    assert np.abs(wide(out) - softmax_of(q, k, v, False)).max() <= 2.0**-7
+
+
+@pytest.mark.parametrize(
+    "constants, why",
+    [
+        ({"BM": 128}, "a program's rows are those of 2 x 4 warps"),
+        ({"BN": 256}, "the tiles of two turns take 249 registers of each thread, which has 156"),
+        ({"APPROX": False}, "the tiles of two turns take 209 registers of each thread, which has 156"),
+        ({"TURNS": "in order"}, "products are asked for in order"),
+    ],
+)
+def test_which_programs_cannot_share_a_workgroup(constants, why):
+    given = *(numbers(1, 256, 64, kind="bf16", seed=seed) for seed in range(3)), room(1, 256, 64, kind="bf16")
+    told = attention.explain(*given, **HOPPER, D=64, **{"BM": 64, "APPROX": True} | constants)
+    assert f"3 together  no        {why}" in told
+
+
+@tile.kernel(grid=lambda q, BM, **_: (tile.cdiv(q.shape[1], BM), q.shape[0]))
+def of_own_keys(p, q, k, v, out, *, D=64, BM=64, BN=64):
+    """Each block of queries meets its own keys alone."""
+    i, head = p.id(0), p.id(1)
+    Q, K, V = p.read(q, [BM, D]), p.read(k, [BN, D]), p.read(v, [BN, D])
+    query, acc = Q[head, i, 0], p.zeros([BM, D])
+    for j in range(2):
+        acc += (query @ K[head, 2 * i + j, 0].T).relu().to(tile.BF16) @ V[head, 2 * i + j, 0]
+    p.write(out, [BM, D])[head, i, 0] = acc
+
+
+def test_programs_with_blocks_of_their_own_share_no_workgroup():
+    given = *(numbers(1, 256, 64, kind="bf16", seed=seed) for seed in range(3)), room(1, 256, 64, kind="bf16")
+    assert "3 together  no        loops take other blocks in each program" in of_own_keys.explain(
+        *given, **HOPPER
+    )
+
+
+@pytest.mark.parametrize(
+    "heads, rows, shared",
+    [(64, 2048, True), (64, 256, False), (3, 2048, False), (12, 2048, True), (1024, 64, False)],
+)
+def test_programs_share_workgroups_where_there_are_many(heads, rows, shared):
+    """132 multiprocessors have three programs each, and few groups of warps have none."""
+    given = (room(heads, rows, 64, kind="bf16") for _ in range(4))
+    told = attention.explain(*given, **HOPPER, D=64, BM=64, APPROX=True)
+    assert ("3 together  chosen" in told) is shared
+    assert ("3 neighbours along axis 0 share a workgroup, each with warps of its own" in told) is shared

@@ -187,10 +187,13 @@ def test_workgroups_in_clusters_and_of_persistent_launches(cuda):
         ({"launch": shape}, 100, 100),
         ({"launch": shape, "cluster": 4}, 1000, 236),
         ({"launch": shape, "cluster": 4}, 3, 12),
+        ({"launch": LaunchShape(together=3)}, 7, 3),
+        ({"launch": LaunchShape("persistent", 2, 3)}, 3000, 250),
+        ({"launch": LaunchShape(together=3, along=1)}, (4, 8), 12),
     ]
     for changes, programs, count in cases:
         kernel, tensors = plain(**changes)
-        kernel(tensors, [], (programs,))
+        kernel(tensors, [], programs if isinstance(programs, tuple) else (programs,))
         assert cuda.launches[-1].grid == (count, 1, 1)
         assert cuda.launches[-1].cluster == changes.get("cluster", 1)
 
@@ -289,8 +292,8 @@ def test_code_that_is_newer_than_the_driver(cuda, monkeypatch):
 
 
 def test_artifacts_as_json():
-    described = json.loads(json.dumps(describe(artifact(launch=LaunchShape("persistent", 3)))))
-    assert restore(described, TEXT) == artifact(launch=LaunchShape("persistent", 3))
+    described = json.loads(json.dumps(describe(artifact(launch=LaunchShape("persistent", 3, 2, 1)))))
+    assert restore(described, TEXT) == artifact(launch=LaunchShape("persistent", 3, 2, 1))
     assert TEXT not in described.values()
 
 

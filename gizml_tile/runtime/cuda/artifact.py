@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,11 +46,19 @@ class LaunchShape:
 
     A persistent launch has at most ``per_processor`` workgroups for each multiprocessor of the device,
     rounded down to whole clusters, of which each runs as many programs as the others or one fewer. With a
-    cluster a program counts as so many.
+    cluster a program counts as so many. ``together`` neighbours along axis ``along`` of the grid count as one
+    program, and run in one workgroup.
     """
 
     kind: str = "grid"
     per_processor: int = 1
+    together: int = 1
+    along: int = 0
+
+    def programs(self, grid: Sequence[int]) -> int:
+        """How many programs a grid counts as."""
+        sizes = [-(-size // self.together) if axis == self.along else size for axis, size in enumerate(grid)]
+        return math.prod(sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +98,12 @@ def of_emitted(emitted: Any) -> Artifact:
         emitted.cluster,
         (*of_arguments(emitted.arguments), *(Parameter("tensor_map", number) for number in range(len(maps)))),
         maps,
-        LaunchShape("persistent", emitted.resident) if emitted.persistent else LaunchShape(),
+        LaunchShape(
+            "persistent" if emitted.persistent else "grid",
+            emitted.resident if emitted.persistent else 1,
+            emitted.together,
+            emitted.along,
+        ),
         emitted.overlapping,
     )
 
@@ -120,7 +135,12 @@ def describe(artifact: Artifact) -> dict[str, Any]:
             ]
             for each in artifact.maps
         ],
-        "launch": [artifact.launch.kind, artifact.launch.per_processor],
+        "launch": [
+            artifact.launch.kind,
+            artifact.launch.per_processor,
+            artifact.launch.together,
+            artifact.launch.along,
+        ],
         "overlapping": artifact.overlapping,
     }
 

@@ -79,12 +79,12 @@ class CudaKernel:
 
     def workgroups(self, grid: Sequence[int], ordinal: int) -> int:
         """How many workgroups a launch has. Raises TileError for more programs than a GPU can count."""
-        artifact, programs = self.artifact, math.prod(grid)
+        artifact, programs = self.artifact, self.artifact.launch.programs(grid)
         whole = programs * artifact.cluster
         if whole > _MOST_WORKGROUPS:
             raise TileError(
-                f"kernel {artifact.entry}: a grid of {' x '.join(map(str, grid))} has {programs} programs, "
-                f"and a launch at most {_MOST_WORKGROUPS}; let each do more",
+                f"kernel {artifact.entry}: a grid of {' x '.join(map(str, grid))} has "
+                f"{math.prod(grid)} programs, and a launch at most {_MOST_WORKGROUPS}; let each do more",
                 here(),
             )
         if artifact.launch.kind == "persistent":

@@ -30,7 +30,8 @@ class PtxArtifact:
     A launch passes ``arguments`` and then ``maps``, each in order, to ``entry`` with ``threads`` threads
     and ``workgroup_memory`` bytes of dynamic workgroup memory. ``resident`` workgroups are meant to
     share a multiprocessor. A ``persistent`` kernel takes any number of workgroups, and ``cluster`` neighbours
-    run each program together. An ``overlapping`` one may begin before the one before it in the stream has
+    run each program together; and ``together`` neighbours along axis ``along`` of the grid, where they are
+    several, run in one workgroup. An ``overlapping`` one may begin before the one before it in the stream has
     ended.
     """
 
@@ -44,4 +45,6 @@ class PtxArtifact:
     resident: int
     persistent: bool = False
     cluster: int = 1
+    together: int = 1
+    along: int = 0
     overlapping: bool = False

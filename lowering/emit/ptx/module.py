@@ -84,6 +84,8 @@ def emit(kernel: Kernel) -> PtxArtifact:
         resident=kernel.resident,
         persistent=kernel.persistent,
         cluster=kernel.cluster,
+        together=kernel.together,
+        along=kernel.along,
         overlapping=any(each.op == "kernel_wait" for each in kernel.body.walk()),
     )
 

@@ -33,6 +33,11 @@ Groups begin their products one after the other (`turns`), so one computes while
 along rows are carried in parts and meet after the loop (`planning.parts`), masks are looked at as a whole
 first (`masks`), and programs with more turns than others begin first.
 
+**Programs together** (`neighbours`, `together`). Where programs that are neighbours in the grid multiply with
+the same blocks, as the blocks of queries of one head do with its keys, three of them share a workgroup: each
+has a group of warps, all three empty the slots of the rings, and blocks come once for three programs. Turns
+that only some of them take, as below the diagonal of causal attention, pass the others by.
+
 **Few programs** (`clusters`). Where a grid fills less than half of the device, a cluster of workgroups
 shares each program: every one makes a part of the turns, and sends its sums to the others' memory, always
 in one order.

@@ -9,6 +9,7 @@ from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.specialised.issue import issue
 from gizml_tile.lowering.expand.specialised.ring import BulkRing, bulk_rings
 from gizml_tile.lowering.expand.specialised.rotated import ExpandNodes, Rotated
+from gizml_tile.lowering.expand.specialised.together import among_others
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.nodes import Node
 
@@ -25,13 +26,13 @@ def expand_chained_loop(x: Expansion, loop: Node, expand: ExpandNodes) -> None:
     rotation, rings = x.plan.specialised.chained[loop], bulk_rings(x, loop)
     params = loop.regions[0].params[1:]
     inits = [carried(x, init, param) for init, param in zip(loop.args[3:], params, strict=True)]
-    with x.memory.repeated():
+    with x.memory.repeated(), among_others(x, loop, rings):
         if rotation is None:
             finals = _in_order(x, loop, rings, inits, expand)
         else:
             finals = Rotated(x, loop, rotation, rings, inits, expand).turns()
-    for ring, state in zip(rings, finals[len(inits) :], strict=True):
-        ring.state = state
+        for ring, state in zip(rings, finals[len(inits) :], strict=True):
+            ring.state = state
     define_results(x, loop, finals)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gizml_tile.dtypes import I32
+from gizml_tile.layout.banks import CHUNK_BYTES
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.shared import store_shared
 from gizml_tile.lowering.expand.sources import Shared
@@ -19,7 +20,8 @@ def open_kept(x: Expansion) -> None:
     assert x.plan.specialised is not None
     for node in x.plan.specialised.kept:
         tile = _tile(node)
-        x.kept[node] = x.memory.allocate("operand that stays", tile.dtype, tile.elements, _WHOLE_BYTES)
+        elements = x.plan.specialised.together * tile.elements
+        x.kept[node] = x.memory.allocate("operand that stays", tile.dtype, elements, _WHOLE_BYTES)
 
 
 def keep(x: Expansion, node: Node) -> None:
@@ -27,11 +29,15 @@ def keep(x: Expansion, node: Node) -> None:
     tile, buffer, home = _tile(node), x.kept[node], x.home(node)
     assert home is not None
     x.memory.before_write(buffer)
-    store_shared(x, buffer, tile, None, x.registers(node, home), home)
+    base = chunk = x.build.constant(0, I32)
+    if x.neighbour is not None:
+        base = x.build.mul(x.neighbour, x.build.constant(tile.elements, I32))
+        chunks = tile.elements * tile.dtype.bytes // CHUNK_BYTES
+        chunk = x.build.mul(x.neighbour, x.build.constant(chunks, I32))
+    store_shared(x, buffer, tile, None if x.neighbour is None else base, x.registers(node, home), home)
     x.build.emit("fence_async")
     x.memory.before_read(buffer)
-    zero = x.build.constant(0, I32)
-    x.define_shared(node, Shared(buffer, tile, zero, zero))
+    x.define_shared(node, Shared(buffer, tile, base, chunk))
 
 
 def _tile(node: Node) -> SharedTile:

@@ -11,6 +11,7 @@ from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.expand.specialised.boxes import corner, panel
 from gizml_tile.lowering.expand.specialised.clusters import turns_of
+from gizml_tile.lowering.expand.specialised.neighbours import of_neighbour, turns_of_all
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.nodes import Node, View
@@ -30,8 +31,9 @@ class BulkRing:
     One tells that it is full, one that it is empty. ``users`` are the products that take the blocks. What a
     loop carries is the slot's number and the parity of the phase that it is in, which go on from program to
     program: ``state`` has both now, apart so that a turn can begin at once. Each warp gives back what its
-    threads read, ``by_warps``, and each group what only products take. Where teams take turns, one waits at
-    barrier ``enter`` before the loop, and lets the other go at ``leave`` after it.
+    threads read, ``by_warps``, and each group what only products take. A slot has blocks of ``each`` of so
+    many programs that share the workgroup. Where teams take turns, one waits at barrier ``enter`` before the
+    loop, and lets the other go at ``leave`` after it.
     """
 
     x: Expansion
@@ -44,6 +46,7 @@ class BulkRing:
     groups: int
     state: Value
     by_warps: bool = False
+    each: int = 1
     enter: int | None = None
     leave: int | None = None
     _start: Value | None = None
@@ -83,6 +86,10 @@ class BulkRing:
         build = self.x.build
         number, parity = self._split(self.state)
         build.signal_wait(build.add(number, build.constant(self.full, I32)), parity)
+        if self.each > 1:
+            # The only slot has a block of each program's own.
+            assert self.x.neighbour is not None
+            number = self.x.neighbour
         for node, buffer in zip(self.nodes, self.buffers, strict=True):
             tile = self.x.plan.stages[node].tile
             base = build.mul(number, build.constant(tile.elements, I32))
@@ -176,11 +183,19 @@ class BulkRing:
         # In the first round every slot is empty: the phase before the first counts as over.
         build.signal_wait(empty, build.map("xor", parity, build.constant(1, I32)))
         tiles = [x.plan.stages[node].tile for node in self.nodes]
-        build.signal_expect(full, sum(tile.elements * tile.dtype.bytes for tile in tiles))
-        for node, buffer in zip(self.nodes, self.buffers, strict=True):
-            with x.at(node):
-                self._bring_block(node, buffer, number, full)
+        build.signal_expect(full, self.each * sum(tile.elements * tile.dtype.bytes for tile in tiles))
+        for place in range(self.each):
+            if self.each > 1:
+                with of_neighbour(x, place):
+                    self._bring_blocks(build.constant(place, I32), full)
+            else:
+                self._bring_blocks(number, full)
         self.state = self._following(self.state)
+
+    def _bring_blocks(self, slot: Value, full: Value) -> None:
+        for node, buffer in zip(self.nodes, self.buffers, strict=True):
+            with self.x.at(node):
+                self._bring_block(node, buffer, slot, full)
 
     def _bring_block(self, node: Node, buffer: int, slot: Value, full: Value) -> None:
         x, build, view, stage = self.x, self.x.build, node.attr, self.x.plan.stages[node]
@@ -217,7 +232,8 @@ class BulkRing:
 
 def bring_turns(x: Expansion, loop: Node, rings: Sequence[BulkRing]) -> None:
     """Bring the blocks of every turn of a loop; by one thread."""
-    start, stop, step = turns_of(x, loop)
+    assert x.plan.specialised is not None
+    start, stop, step = turns_of(x, loop) if x.plan.specialised.together == 1 else turns_of_all(x, loop)
 
     def turn(counter: Value, states: tuple[Value, ...]) -> Sequence[Value]:
         with x.block():
@@ -266,11 +282,13 @@ def open_rings(x: Expansion) -> None:
     full = 0
     for stream in x.plan.specialised.streams:
         buffers = []
+        each = x.plan.specialised.together if stream.loop is None else 1
         for node in stream.nodes:
             tile = x.plan.stages[node].tile
             name = x.program.tensors[node.attr.tensor].name  # type: ignore[union-attr]
             name = f"block of {name}" if stream.loop is None else f"{stream.slots} stages of {name}"
-            buffers.append(x.memory.allocate(name, tile.dtype, stream.slots * tile.elements, _WHOLE_BYTES))
+            elements = stream.slots * each * tile.elements
+            buffers.append(x.memory.allocate(name, tile.dtype, elements, _WHOLE_BYTES))
         users = [
             product
             for product in x.plan.dots
@@ -280,10 +298,10 @@ def open_rings(x: Expansion) -> None:
         whole = stream.loop is not None and stream.loop not in x.plan.specialised.chained
         key = stream.loop if whole else stream.nodes[0]
         assert key is not None
-        state, groups = first_state(x), x.plan.specialised.groups
+        state, groups = first_state(x), x.plan.specialised.all_groups
         read = any(node in x.plan.specialised.computed for node in stream.nodes)
         x.rings[key] = BulkRing(
-            x, stream.loop, stream.nodes, users, buffers, stream.slots, full, groups, state, read
+            x, stream.loop, stream.nodes, users, buffers, stream.slots, full, groups, state, read, each
         )
         full += 2 * stream.slots
 

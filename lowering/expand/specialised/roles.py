@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 from gizml_tile.dtypes import I32
 from gizml_tile.lowering.expand.expansion import Expansion
-from gizml_tile.lowering.expand.indices import define_ids
+from gizml_tile.lowering.expand.indices import define_ids, size_of
 from gizml_tile.lowering.expand.specialised.clusters import prepare_cluster
 from gizml_tile.lowering.expand.specialised.ring import BulkRing, bring_turns, bulk_rings, first_state
+from gizml_tile.lowering.expand.specialised.together import begin_alone, run_or_pass
 from gizml_tile.lowering.expand.specialised.turns import TURNS, open_turns
 from gizml_tile.lowering.kernel_ir.builder import Value
-from gizml_tile.lowering.kernel_ir.instructions import Parameter, Role
+from gizml_tile.lowering.kernel_ir.instructions import Role
 from gizml_tile.lowering.planning.plan import Specialised
 
 
@@ -46,8 +47,9 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
         _join(x, rings, specialised.teams, team)
         if specialised.in_order:
             open_turns(x)
+        begin_alone(x)
         with x.memory.repeated():
-            _programs(x, rings, expand_body, specialised.teams, team)
+            _programs(x, rings, expand_body, specialised.teams, team, multiplies=True)
         if specialised.stores:
             # The copy engine reads workgroup memory, which ends with the workgroup.
             build.bulk_wait(0, reading=True)
@@ -61,12 +63,15 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
     def bring() -> None:
         if few:
             build.emit("registers", attr=(few, False))
-        build.first_thread = build.first_warp = 0
+        build.first_thread = build.first_warp = build.threads_again = build.warps_again = 0
+        if specialised.together > 1:
+            x.neighbour = build.constant(0, I32)
         alone = build.map("eq", build.thread(), build.constant(workers * lanes, I32))
         build.when(alone, lambda: _programs(x, rings, fill))
 
-    workers = specialised.teams * x.plan.warps
-    groups, warps = specialised.groups if specialised.in_order else 1, x.plan.warps
+    warps = specialised.together * x.plan.warps
+    workers = specialised.teams * warps
+    groups = specialised.all_groups if specialised.in_order else 1
     teams = [
         (Role(f"multiply {team}", team * warps, warps, groups), lambda team=team: multiply(team))
         for team in range(specialised.teams)
@@ -90,16 +95,23 @@ def _join(x: Expansion, rings: Sequence[BulkRing], teams: int, team: int) -> Non
 
 
 def _programs(
-    x: Expansion, rings: Sequence[BulkRing], expand: Callable[[], None], teams: int = 1, team: int = 0
+    x: Expansion,
+    rings: Sequence[BulkRing],
+    expand: Callable[[], None],
+    teams: int = 1,
+    team: int = 0,
+    *,
+    multiplies: bool = False,
 ) -> None:
     """Run ``expand`` for each of a team's programs: every so many of the grid's, or one."""
     build = x.build
     assert x.plan.specialised is not None
     total = build.constant(1, I32)
     for axis in range(x.plan.signature.grid_rank):
-        size = build.convert(build.parameter(Parameter("grid", 0, axis)), I32)
+        size = size_of(x, axis)
         total = build.mul(total, size)
     step = build.workgroups(0)
+    alone = x.plan.specialised.together == 1
 
     def skip(line: Value) -> None:
         """Another team runs this program."""
@@ -111,9 +123,14 @@ def _programs(
     def program(line: Value, carried: Sequence[Value]) -> Sequence[Value]:
         for ring, state in zip(rings, carried, strict=True):
             ring.state = state
+        x.line = line
         with x.block():
-            define_ids(x, x.plan.group, line)
-            expand()
+            exists = define_ids(x, x.plan.group, line)
+            if alone or not multiplies:
+                expand()
+            else:
+                assert exists is not None
+                run_or_pass(x, rings, exists, expand)
         for _ in range(teams - 1):
             line = build.add(line, step)
             skip(line)

@@ -52,7 +52,10 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
     column = build.add(column, further)
     row = build.add(row, build.mul(group, build.constant(rows, I32)))
     own = build.mul(group, build.constant(_ROWS * width, I32))
-    first = x.team * store.buffers
+    first = build.constant(x.team * store.buffers * store.tile.elements, I32)
+    if x.neighbour is not None:
+        own_pieces = build.constant(store.buffers * store.tile.elements, I32)
+        first = build.add(first, build.mul(x.neighbour, own_pieces))
     bulk = panel(view, len(node.args) - 1, buffer, _ROWS, width, store.span)
     part = _first_panel(store.layout, width)
 
@@ -62,7 +65,7 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
     values = _rounded(x, node, store, [registers for _, _, registers in chosen])
     for number, (down, across, _) in enumerate(chosen):
         rounded = next(values)
-        piece = build.constant((first + number % store.buffers) * store.tile.elements, I32)
+        piece = build.add(first, build.constant(number % store.buffers * store.tile.elements, I32))
         build.when(leads(x), partial(wait, unread if number or alone else 0))
         build.barrier(GROUP_BARRIER, GROUP_THREADS, each=True)
         _to_memory(x, store, buffer, piece, rounded, part)

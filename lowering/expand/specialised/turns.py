@@ -33,4 +33,4 @@ def leave(x: Expansion) -> None:
 
 def _groups(x: Expansion) -> int:
     assert x.plan.specialised is not None
-    return x.plan.specialised.groups if x.plan.specialised.in_order else 0
+    return x.plan.specialised.all_groups if x.plan.specialised.in_order else 0
