@@ -11,7 +11,7 @@ from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import combine
 from gizml_tile.layout.shuffle import copies
 from gizml_tile.lowering.expand.expansion import Expansion
-from gizml_tile.lowering.expand.places import crossed
+from gizml_tile.lowering.expand.places import crossed, with_bits
 from gizml_tile.lowering.expand.shared import shared_side
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.expand.storage import convert
@@ -59,30 +59,37 @@ def _matrix_reads(layout: Linear, tile: SharedTile, transposed: bool) -> Reads |
     """Loads of 8x8 matrices; None where a layout's lanes and registers are not those of such a matrix.
 
     Without ``transposed`` four lanes hold the 16 bytes of a row, a 32-bit word each, and the other lanes
-    further rows. With it a word has two rows' elements, and the 8 lanes across have a row's neighbours.
+    further rows. With it a word has two rows' elements (of bytes, pairs of neighbours), and the 8 lanes
+    across have a row's neighbours.
     """
     register = [tile.offset(*place) for place in layout.bases("register")]
     lane = [tile.offset(*place) for place in layout.bases("lane")]
     warp = [tile.offset(*place) for place in layout.bases("warp")]
     word = (_WORD_BYTES // tile.dtype.bytes).bit_length() - 1
-    inside, rest = register[:word], register[word:]
+    bits = list(range(len(register)))
+    if transposed and word == 2 and 1 in register[:word]:
+        # The neighbours of a pair come first in a word, whichever register's bit tells them apart.
+        bits[0] = register.index(1)
+        bits[bits[0]] = 0
+    inside, rest = [register[bit] for bit in bits[:word]], [register[bit] for bit in bits[word:]]
     if transposed:
-        rows, along = [*inside, *lane[:2]], lane[2:]
+        rows, along = [*inside[word - 1 :], *lane[:2]], [*inside[: word - 1], *lane[2:]]
     else:
         rows, along = lane[2:], [*inside, *lane[:2]]
     row = _ROW_BYTES // tile.dtype.bytes
     contiguous = along == [1 << bit for bit in range(row.bit_length() - 1)]
     aligned = not any(offset % row for offset in (*rows, *rest, *warp))
-    if len(lane) != 5 or len(rows) != 3 or not contiguous or not aligned or (transposed and word != 1):
+    if len(lane) != 5 or len(rows) != 3 or not contiguous or not aligned or (transposed and not word):
         return None
-    bits = min(len(rest), 2)
+    matrices = min(len(rest), 2)
     groups = []
-    for chosen in range(1 << len(rest) - bits):
-        first = chosen << word + bits
-        groups.append((combine(register, first), tuple(first + each for each in range(1 << word + bits))))
+    for chosen in range(1 << len(rest) - matrices):
+        first = chosen << word + matrices
+        filled = [with_bits(first + each, bits) for each in range(1 << word + matrices)]
+        groups.append((combine(register, filled[0]), tuple(filled)))
     # Lanes past the last matrix give the address of one of the others.
-    addresses = [*rows, *rest[:bits], *[0] * (2 - bits)]
-    return Reads(1 << bits, transposed, tuple(groups), tuple(addresses), tuple(warp))
+    addresses = [*rows, *rest[:matrices], *[0] * (2 - matrices)]
+    return Reads(1 << matrices, transposed, tuple(groups), tuple(addresses), tuple(warp))
 
 
 class Fragments:

@@ -128,8 +128,8 @@ def _matrices(i: Instruction, offsets: Instruction, kernel: Kernel, ability: str
     assert access.matrices in (1, 2, 4), f"{i}: {access.matrices} matrices"
     _places(i, access.places, offsets)
     dtype = kernel.buffers[access.memory].dtype
-    plain = i.op == "matrix_load" and not access.transposed and dtype.bits in (8, 32)
-    assert dtype.bits == 16 or plain, f"{i} of {dtype}"
+    other = i.op == "matrix_load" and (dtype.bits == 8 or (dtype.bits == 32 and not access.transposed))
+    assert dtype.bits == 16 or other, f"{i} of {dtype}"
     _inside(i, access.places, offsets, kernel, access.memory, 16 // dtype.bytes)
     return dtype, 4 // dtype.bytes * access.matrices * len(access.places)
 

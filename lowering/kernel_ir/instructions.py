@@ -172,7 +172,8 @@ class MatrixAccess:
     matrix ``l // 8`` (lanes past the last matrix give any valid address), and holds elements
     ``2 * (l % 4)`` and one more of row ``l // 4`` of each matrix in turn. ``transposed`` exchanges the
     elements' row and column on the way. A load that is not transposed takes elements of other sizes too:
-    rows of 16 bytes, of which a lane holds 4.
+    rows of 16 bytes, of which a lane holds 4. Of bytes a transposed load moves pairs: lane ``l`` holds pair
+    ``l // 4`` of row ``2 * (l % 4)``, then that of the next row.
     """
 
     memory: int

@@ -72,8 +72,6 @@ def _why_no_store(state: Planning, node: Node) -> str | None:
     made = [dot for dot in state.dots.values() if state.layouts.get(state.classes.get(tile)) is dot.c]  # type: ignore[arg-type]
     if not made:
         return "the tile is not in the layout of a product"
-    if made[0].turned:
-        return "the product is made with rows and columns exchanged"
     if len(view.block) != 2 or tile.shape != view.shape:
         return "the block is no box"
     if not has_boxes(state, view.tensor) or fast_axis(state.signature, node) != 1:
@@ -100,11 +98,17 @@ def _store(state: Planning, node: Node) -> BulkStore:
     view = node.attr
     assert isinstance(view, View)
     assert state.specialised is not None
-    rows, columns = view.block
-    groups = state.specialised.groups
+    groups, layout = state.specialised.groups, state.layouts[state.classes[node.args[0]]]
     dtype = state.program.tensors[view.tensor].dtype
-    span = span_of(dtype, columns)
-    width = span // dtype.bytes
-    buffers = min(STORE_BUFFERS, rows // (_ROWS * groups) * columns // width)
-    layout = state.layouts[state.classes[node.args[0]]]
-    return BulkStore(layout, panel_tile(dtype, (_ROWS * groups, width)), span, buffers)
+    turned = any(dot.turned for dot in state.dots.values() if dot.c is layout)
+    if turned:
+        # The four warps of a group have 64 columns, maybe of more bytes than a row of a panel.
+        span = span_of(dtype, _ROWS)
+        rows, width = min(_ROWS * SPANS[0] // (_ROWS * dtype.bytes), _ROWS, view.block[0]), _ROWS
+    else:
+        span = span_of(dtype, view.block[1])
+        rows, width = _ROWS, span // dtype.bytes
+    tile = panel_tile(dtype, (rows * groups, width))
+    store = BulkStore(layout, tile, span, STORE_BUFFERS, rows, turned)
+    down, across = store.own(groups)
+    return replace(store, buffers=min(STORE_BUFFERS, down // rows * across // width))

@@ -155,7 +155,9 @@ def _share_columns(state: Planning) -> frozenset[int]:
     )
     kinds = ("const", "value", "scalar")
     parts = [arg for node in (*found.stores, *found.deferred) if node.op != "read" for arg in _tiles(node)]
-    if not apart or any(
+    if not apart or any(store.turned for store in found.stores.values()):
+        return frozenset()
+    if any(
         each not in found.deferred and each not in sums and each.op not in kinds and each.shape != (1, 1)
         for each in parts
     ):

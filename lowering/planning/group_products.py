@@ -167,14 +167,15 @@ def group_dot(state: Planning, node: Node) -> Dot:
     a, b, told = UNIFORM, UNIFORM, "operands in workgroup memory"
     computed, turned = prologue_of(state, node), is_turned(state, node)
     # Pairs of 8 x 8 pieces of a result lie as the left operand of a product wants them.
-    held = _group_layout(groups, rows, depth)
+    paired = _has_pairs(state)
+    held = _group_layout(groups, rows, depth, paired)
     if computed is not None and turned:
         b, told = held.transposed(), "the right operand computed in registers"
     elif computed is not None:
         a, told = held, "the left operand computed in registers"
     elif left.op != "read" and not is_once(state, left):
         a, told = held, "the left operand in registers"
-    c = _group_layout(groups, rows, columns)
+    c = _group_layout(groups, rows, columns, paired)
     c = c.transposed() if turned else c
     piece = 0 if computed is None else piece_of(depth)
     made = Dot(None, dtype, (4 * groups, 1), a, b, c, groups, parts, turned, piece)
@@ -191,11 +192,33 @@ def group_dot(state: Planning, node: Node) -> Dot:
     return made
 
 
-def _group_layout(groups: int, rows: int, columns: int) -> TileLayout:
+def _has_pairs(state: Planning) -> bool:
+    """Whether all products have rows that lie in pairs: neighbours where the unit has rows 8 apart.
+
+    A block of bytes whose rows are neighbours then goes to registers as 8x8 matrices of pairs, and no product
+    minds the order of its rows but those that take them from workgroup memory.
+    """
+    return all(_takes_pairs(state, node) for node in state.program.body.walk() if node.op == "dot")
+
+
+def _takes_pairs(state: Planning, product: Node) -> bool:
+    computed = prologue_of(state, product)
+    if computed is None:
+        return False
+    k_axis = (1 - computed.side) ^ computed.transposed
+    return any(
+        block.dtype is not None and block.dtype.bytes == 1 and fast_axis(state.signature, block) != k_axis
+        for block in computed.blocks
+    )
+
+
+def _group_layout(groups: int, rows: int, columns: int, paired: bool) -> TileLayout:
     across = [(0, 8 << bit) for bit in range(bit_length(columns // 8))]
     own = rows // groups
     warp = [(16, 0), (32, 0), *((own << bit, 0) for bit in range(bit_length(groups)))]
-    lane = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]
+    eighth, *others = [(1, 0), (2, 0), (4, 0), (8, 0)] if paired else [(8, 0), (1, 0), (2, 0), (4, 0)]
     down = [(_ROWS << bit, 0) for bit in range(bit_length(own // _ROWS))]
-    linear = Linear.of((rows, columns), register=[(0, 1), (8, 0), *across, *down], lane=lane, warp=warp)
-    return TileLayout(f"result of {groups} x 4 warps" if groups > 1 else "result of 4 warps", linear)
+    lane, register = [(0, 2), (0, 4), *others], [(0, 1), eighth, *across, *down]
+    linear = Linear.of((rows, columns), register=register, lane=lane, warp=warp)
+    name = f"result of {groups} x 4 warps" if groups > 1 else "result of 4 warps"
+    return TileLayout(f"{name}, rows in pairs" if paired else name, linear)

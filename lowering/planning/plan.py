@@ -157,14 +157,22 @@ class Stage:
 class BulkStore:
     """A put whose tile goes through workgroup memory to the copy engine, a panel of columns after the other.
 
-    ``layout`` is where the tile is, ``tile`` how one panel of 64 rows for each four warps lies in one of
-    ``buffers`` pieces of memory, in rows of ``span`` bytes.
+    ``layout`` is where the tile is, ``tile`` how a panel of ``rows`` for each four warps lies in one of
+    ``buffers`` pieces of memory, in rows of ``span`` bytes. Groups of four warps have rows of their own, or
+    columns if ``turned``.
     """
 
     layout: TileLayout
     tile: SharedTile
     span: int
     buffers: int
+    rows: int
+    turned: bool = False
+
+    def own(self, groups: int) -> tuple[int, int]:
+        """The rows and columns of the tile that one of so many groups has."""
+        rows, columns = self.layout.linear.shape
+        return (rows, columns // groups) if self.turned else (rows // groups, columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,10 +127,14 @@ def _rows(
 
 def _lane_elements(lanes: int, own: int, transposed: bool) -> Array:
     """The element of a matrix that each of the ``own`` registers of each lane holds, row-major."""
-    lane = np.arange(lanes)
-    column = own * (lane % 4) + np.arange(own)[:, None]
-    row = np.broadcast_to(lane // 4, column.shape)
-    return np.asarray(column * 8 + row if transposed else row * (4 * own) + column)
+    lane, register = np.arange(lanes), np.arange(own)[:, None]
+    if transposed:
+        # Two of 16 bits each, in which bytes are pairs.
+        inside = own // 2
+        row, column = 2 * (lane % 4) + register // inside, inside * (lane // 4) + register % inside
+    else:
+        row, column = lane // 4, own * (lane % 4) + register
+    return np.asarray(row * (4 * own) + column)
 
 
 def matrix_load(threads: Threads, at: Instruction) -> Array:

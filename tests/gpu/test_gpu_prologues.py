@@ -128,3 +128,19 @@ def test_right_operands(turn_a, turn_b, kind, BM):
         TO=tile.F16,
     )
     assert_near(y, wide(a) @ through(wide(b).astype(np.float32) * scale.astype(np.float32), "f16"), 2**-6)
+
+
+@pytest.mark.parametrize("kind, out", [("fp8", "bf16"), ("i1", "f32"), ("i1", "fp8"), ("u1", "f16")])
+@pytest.mark.parametrize("size", [(16, 128, 64), (256, 128, 64), (128, 256, 32)], ids=str)
+def test_bytes_in_rows(kind, out, size):
+    """Pairs of neighbouring rows go to registers as matrices, and from there to boxes of columns."""
+    m, n, k = 136, 144, 80
+    a, b, y = numbers(m, k, kind="bf16"), numbers(k, n, kind=kind, seed=1), room(m, n, kind=out)
+    scale = (abs(numbers(1, n, seed=2)) + 0.5) / 64
+    constants = dict(zip(("BM", "BN", "BK"), size, strict=True))
+    text = made(scaled_right, a, b, scale, y, **constants)
+    assert "ldmatrix.sync.aligned.m8n8.x4.trans" in text
+    assert "ld.shared" not in text
+    assert "cp.async.bulk.tensor.2d.global" in text
+    want = wide(a) @ through(wide(b).astype(np.float32) * scale.astype(np.float32), "bf16")
+    assert_near(y, want, 16 if out == "fp8" else 1)

@@ -22,7 +22,6 @@ from gizml_tile.lowering.kernel_ir.instructions import BulkWait, MatrixAccess
 from gizml_tile.lowering.planning.plan import BulkStore, TileLayout
 from gizml_tile.nodes import Node, View
 
-_ROWS = 64
 _WHOLE_BYTES = 1024
 # Registers of a tile that are computed together.
 _AT_ONCE = 32
@@ -30,17 +29,17 @@ _GROUP_BITS = 2  # of a warp's number in its group
 
 
 def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
-    """Store a tile: each group of warps its own 64 rows, without waiting for others.
+    """Store a tile: each group of warps its own part, without waiting for others.
 
     While the copy engine reads one piece of memory the next panel goes to another.
     """
     build, view = x.build, node.attr
     assert isinstance(view, View)
     assert x.plan.specialised is not None
-    rows = view.shape[0] // x.plan.specialised.groups
-    chosen = list(_panels(store.layout.linear, rows, view.shape[1], store.tile.shape[1]))
+    groups, width = x.plan.specialised.groups, store.tile.shape[1]
+    rows, columns = store.own(groups)
+    chosen = list(_panels(store, rows, columns))
     chosen = chosen[: len(chosen) // parts_of_columns(x)]
-    width = store.tile.shape[1]
     buffer = x.pieces[store.tile.dtype]
     # Of the groups of stores in flight the newest may still be reading: not the one that used this piece.
     # Another put has used the pieces in an order of its own, so after one nothing may.
@@ -50,14 +49,19 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
     *before, row, column = corner(x, node)
     further = columns_further(x, view.shape[1])
     column = build.add(column, further)
-    row = build.add(row, build.mul(group, build.constant(rows, I32)))
-    own = build.mul(group, build.constant(_ROWS * width, I32))
+    if store.turned:
+        column = build.add(column, build.mul(group, build.constant(columns, I32)))
+    else:
+        row = build.add(row, build.mul(group, build.constant(rows, I32)))
+    # A panel is wider than a row that the copy engine takes where a group's columns are.
+    taken = store.span // store.tile.dtype.bytes
+    own = build.mul(group, build.constant(store.rows * taken, I32))
     first = build.constant(x.team * store.buffers * store.tile.elements, I32)
     if x.neighbour is not None:
         own_pieces = build.constant(store.buffers * store.tile.elements, I32)
         first = build.add(first, build.mul(x.neighbour, own_pieces))
-    bulk = panel(view, len(node.args) - 1, buffer, _ROWS, width, store.span)
-    part = _first_panel(store.layout, width)
+    bulk = panel(view, len(node.args) - 1, buffer, store.rows, taken, store.span)
+    part = _first_panel(store)
 
     def wait(unread: int) -> None:
         build.emit("bulk_wait", attr=BulkWait(unread, True))
@@ -72,14 +76,13 @@ def store_in_bulk(x: Expansion, node: Node, store: BulkStore) -> None:
         build.emit("fence_async")
         build.barrier(GROUP_BARRIER, GROUP_THREADS, each=True)
         source = build.add(piece, own)
-        where = [
-            *before,
-            build.add(row, build.constant(down, I32)),
-            build.add(column, build.constant(across, I32)),
-        ]
+        down_there = build.add(row, build.constant(down, I32))
 
-        def send(source: Value = source, where: list[Value] = where) -> None:
-            build.bulk_store(bulk, source, where)
+        def send(source: Value = source, down: Value = down_there, across: int = across) -> None:
+            for start in range(0, width, taken):
+                where = [*before, down, build.add(column, build.constant(across + start, I32))]
+                there = build.constant(start * store.tile.shape[0], I32)
+                build.bulk_store(bulk, build.add(source, there), where)
             build.bulk_commit()
 
         build.when(leads(x), send)
@@ -136,29 +139,30 @@ def open_pieces(x: Expansion) -> None:
         x.pieces[dtype] = x.memory.allocate(name, dtype, elements, _WHOLE_BYTES)
 
 
-def _panels(layout: Linear, rows: int, columns: int, width: int) -> Iterator[tuple[int, int, list[int]]]:
-    """The panels of a group's rows: where each begins, and the registers whose elements are in it."""
-    places = layout.table("register")
-    for down in range(0, rows, _ROWS):
+def _panels(store: BulkStore, rows: int, columns: int) -> Iterator[tuple[int, int, list[int]]]:
+    """The panels of a group's part: where each begins, and the registers whose elements are in it."""
+    places, width = store.layout.linear.table("register"), store.tile.shape[1]
+    for down in range(0, rows, store.rows):
         for across in range(0, columns, width):
             yield (
                 down,
                 across,
                 [
                     register
-                    for register, place in enumerate(places)
-                    if place[0] // _ROWS * _ROWS == down and place[1] // width * width == across
+                    for register, (row, column) in enumerate(places)
+                    if row // store.rows * store.rows == down and column // width * width == across
                 ],
             )
 
 
-def _first_panel(layout: TileLayout, width: int) -> TileLayout:
-    linear = layout.linear
-    kept = [basis for basis in linear.bases("register") if basis[0] < _ROWS and basis[1] < width]
+def _first_panel(store: BulkStore) -> TileLayout:
+    """The layout of all groups' first panels, one below the other."""
+    linear, width = store.layout.linear, store.tile.shape[1]
+    kept = [basis for basis in linear.bases("register") if basis[0] < store.rows and basis[1] < width]
     inside, groups = linear.bases("warp")[:_GROUP_BITS], linear.bases("warp")[_GROUP_BITS:]
-    warp = [*inside, *((_ROWS << bit, 0) for bit in range(len(groups)))]
-    shape = (_ROWS << len(groups), width)
-    return TileLayout(layout.name, Linear.of(shape, register=kept, lane=[*linear.bases("lane")], warp=warp))
+    warp = [*inside, *((store.rows << bit, 0) for bit in range(len(groups)))]
+    panel = Linear.of(store.tile.shape, register=kept, lane=[*linear.bases("lane")], warp=warp)
+    return TileLayout(store.layout.name, panel)
 
 
 def _to_memory(
