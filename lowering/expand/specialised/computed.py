@@ -19,15 +19,17 @@ from gizml_tile.lowering.planning.plan import TileLayout
 from gizml_tile.nodes import Node
 
 _ROWS = 64
+_SETS = 2  # of registers for pieces
 
 
 def expand_computed_product(x: Expansion, node: Node) -> Value:
     """``c + a @ b`` in the layout of the groups' result; it is there when this returns, or after the loop.
 
-    While the unit multiplies a piece of k the next one is computed, in registers of its own. The unit may
-    still read those of the turn before, so the oldest piece is waited for first:
+    While the unit multiplies a piece of k the next one is computed, in registers of its own, which the unit
+    may still read for the piece before that. So all but the newest piece are waited for first, also those of
+    the turn before:
 
-        wait for piece 0, compute piece 0, begin it; wait for piece 1, compute piece 1, begin it; ...
+        compute piece 0, begin it; compute piece 1, begin it; wait for piece 0, compute piece 2, begin it; ...
     """
     build, dot, depth = x.build, x.plan.dots[node], node.args[0].shape[1]
     assert x.plan.specialised is not None
@@ -41,7 +43,7 @@ def expand_computed_product(x: Expansion, node: Node) -> Value:
     assert x.loop is not None or not flowing
     commits = x.plan.specialised.flowing[x.loop] if flowing else depth // dot.piece  # type: ignore[index]
     piece = min(dot.piece, other.piece)
-    for number, held in enumerate(made.pieces(commits - 1)):
+    for number, held in enumerate(made.pieces(min(commits, _SETS) - 1)):
         build.emit("group_fence")
         each = held.count * piece // dot.piece
         for first in range(0, dot.piece, piece):
