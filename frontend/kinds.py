@@ -102,7 +102,13 @@ _PROGRAM_GIVES = {
     "read": Kind.IN,
     "write": Kind.OUT,
 }
-_VIEW_GIVES = {"at": Kind.TILE, "window": Kind.TILE, "dim": Kind.INDEX, "blocks": Kind.INDEX}
+_VIEW_GIVES = {
+    "at": Kind.TILE,
+    "window": Kind.TILE,
+    "gather": Kind.TILE,
+    "dim": Kind.INDEX,
+    "blocks": Kind.INDEX,
+}
 _INDEX_METHODS = frozenset(
     "k add sub mul div rem floordiv floormod minimum maximum neg abs pow".split()
 )
@@ -120,7 +126,7 @@ METHODS = (
     | _KEEPS_MASK
     | frozenset(COMPARISONS.values())
     | frozenset(
-        "and_ or_ select value put put_window loop fold cond arg warps stages variant approx reduce "
+        "and_ or_ select value put put_window scatter loop fold cond arg warps stages variant approx reduce "
         "associative_scan".split()
     )
 )

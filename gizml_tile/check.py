@@ -11,10 +11,12 @@ from gizml_tile.nodes import (
     BITWISE,
     COMBINING,
     COMPARISONS,
+    EFFECTS,
     ELEMENTWISE,
     UNARY_FLOAT,
     Combining,
     Const,
+    Elements,
     Node,
     Region,
     Scalar,
@@ -22,6 +24,7 @@ from gizml_tile.nodes import (
     TileProgram,
     View,
     broadcast,
+    places,
     promote,
 )
 
@@ -171,11 +174,51 @@ def _read(node: Node, program: TileProgram) -> None:
 
 def _put(node: Node, program: TileProgram) -> None:
     _operands(node, len(node.args))
-    tile, *coordinates = node.args
-    view = _view(node, tuple(coordinates), program)
-    assert view.tensor in program.writes, f"{node} stores in a tensor that is not written"
-    assert broadcast(tile.shape, view.shape) == view.shape, f"{node}: {tile} for {view.shape}"
-    kind, found = program.tensors[view.tensor].dtype, _dtype(tile)
+    view = _view(node, node.args[1:], program)
+    _stores(node, view.tensor, view.shape, program)
+
+
+def _elements(node: Node, program: TileProgram) -> Elements:
+    """The rules for where the elements of a gather or scatter are."""
+    elements = node.attr
+    assert isinstance(elements, Elements), f"{node} does not say where its elements are"
+    rank, tiled = elements.rank, elements.tiled
+    assert rank == program.tensors[elements.tensor].rank, f"{node}: rank {rank}"
+    assert list(tiled) == sorted(set(tiled)) and set(tiled) <= set(range(rank)), f"{node}: axes {tiled}"
+    _shape(node, elements.shape)
+    least = (node.op in EFFECTS) + rank + len(tiled)
+    _operands(node, least, least + 1)
+    found = places(node)
+    for index in found.indices:
+        assert index.is_index, f"{node}: coordinate {index}"
+    tiles = [tile for tile in found.tiles if tile is not None]
+    for tile in tiles:
+        assert tile.is_tile and _dtype(tile).is_integer, f"{node}: coordinate {tile}"
+    mask = found.mask
+    assert mask is None or mask.dtype is MASK, f"{node}: {mask} is no mask"
+    for each in tiles if mask is None else [*tiles, mask]:
+        assert broadcast(each.shape, elements.shape) == elements.shape, f"{node}: {each}"
+    return elements
+
+
+def _gather(node: Node, program: TileProgram) -> None:
+    elements = _elements(node, program)
+    dtype = program.tensors[elements.tensor].dtype
+    _pad_or_value(elements.pad, dtype, node)
+    _expect(node, elements.shape, dtype)
+
+
+def _scatter(node: Node, program: TileProgram) -> None:
+    elements = _elements(node, program)
+    _stores(node, elements.tensor, elements.shape, program)
+
+
+def _stores(node: Node, tensor: int, shape: tuple[int, int], program: TileProgram) -> None:
+    """The rules for the tile that a node stores in a place of a shape."""
+    tile = node.args[0]
+    assert tensor in program.writes, f"{node} stores in a tensor that is not written"
+    assert broadcast(tile.shape, shape) == shape, f"{node}: {tile} for {shape}"
+    kind, found = program.tensors[tensor].dtype, _dtype(tile)
     fits = (
         found is kind
         or (found.is_float and kind.is_float)
@@ -399,6 +442,8 @@ RULES: dict[str, Rule] = {
     "value": _value,
     "read": _read,
     "put": _put,
+    "gather": _gather,
+    "scatter": _scatter,
     "neg": _negation,
     "abs": _negation,
     "to": _to,

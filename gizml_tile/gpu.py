@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gizml_tile.aligned import CopyingKernel, aligned
 from gizml_tile.build import versions
 from gizml_tile.launch import strides
-from gizml_tile.nodes import TileProgram, View
+from gizml_tile.nodes import ACCESSES, Elements, TileProgram, View
 from gizml_tile.runtime import disk_cache
 from gizml_tile.runtime.tensors import TensorInfo
 from gizml_tile.target import Target, target
@@ -114,12 +114,15 @@ def _that_matter(
 
     A grain matters along a contiguous axis, and up to the widest access.
     """
-    nodes = [node for node in program.body.walk() if node.op in ("read", "put")]
+    nodes = [node for node in program.body.walk() if node.op in ACCESSES]
     result = []
     for node, each in zip(nodes, found, strict=True):
         view = node.attr
-        assert isinstance(view, View)
+        assert isinstance(view, View | Elements)
         widest = _ALIGNMENT // program.tensors[view.tensor].dtype.bytes
+        if isinstance(view, Elements):
+            result.append(replace(each, grain=tuple(min(size, widest) for size in each.grain)))
+            continue
         along = kinds[view.tensor][-len(view.block) :]
         grains = zip(each.grain, along, strict=True)
         grain = tuple(min(size, widest) if kind == "unit" else 1 for size, kind in grains)

@@ -22,6 +22,8 @@ iota                      -                                (shape, axis, dtype):
 value                     index                            dtype: the index as a [1, 1] tile
 read                      coordinates                      View
 put                       tile, coordinates                View
+gather                    indices, tiles, [mask]           Elements: any elements of a tensor, as a tile
+scatter                   tile, indices, tiles, [mask]     Elements: a tile to any elements of a tensor
 neg abs                   a                                (a may be an index)
 exp exp2 log sqrt rsqrt   a                                approx: bool, for exp exp2 log sigmoid tanh
 sigmoid tanh gelu         a                                gelu; None for the others
@@ -50,7 +52,7 @@ result                    loop or cond                     which of its values
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gizml_tile.dtypes import F32, I32, I64, MASK, DType, math_dtype
 from gizml_tile.errors import Place
@@ -76,6 +78,23 @@ class View:
     def shape(self) -> tuple[int, int]:
         """The tile that a block is: a one-dimensional block is a row."""
         return (1, self.block[0]) if len(self.block) == 1 else (self.block[0], self.block[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """How single elements of a tensor of so many axes are addressed, one for each element of a tile.
+
+    The place along each axis is an index, and along the ``tiled`` axes that plus an element of an integer
+    tile, as a sum of 64 bits: with tiled axes (0, 2) the operands are ``i0 i1 i2 t0 t2``, and a mask after
+    them where only some elements are addressed. The tiles and the mask broadcast to ``shape``. ``pad`` is
+    what a gather gives outside the tensor and where the mask is false.
+    """
+
+    tensor: int
+    shape: tuple[int, int]
+    rank: int
+    tiled: tuple[int, ...]
+    pad: float | int | bool = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +143,19 @@ class Combining:
 
 
 Attr = (
-    None | int | float | str | bool | DType | tuple[int, int] | tuple[bool, bool]
-    | View | Const | Scalar | Combining
+    None
+    | int
+    | float
+    | str
+    | bool
+    | DType
+    | tuple[int, int]
+    | tuple[bool, bool]
+    | View
+    | Elements
+    | Const
+    | Scalar
+    | Combining
 )
 
 
@@ -200,7 +230,9 @@ COMBINING = frozenset("reduce scan".split())
 ALONG = REDUCTIONS | COMBINING
 COMMUTATIVE = frozenset("add mul maximum minimum and_ or_ xor eq ne".split())
 STRUCTURED = frozenset("loop cond".split())
-EFFECTS = frozenset({"put"})
+READS = frozenset({"read", "gather"})
+EFFECTS = frozenset({"put", "scatter"})
+ACCESSES = READS | EFFECTS
 
 
 def axis_of(node: Node) -> int | None:
@@ -243,12 +275,50 @@ def make(
     *,
     tensors: Sequence[Tensor] = (),
 ) -> Node:
-    """A node whose shape and type follow from its operands; ``tensors`` is needed for ``read`` alone.
+    """A node whose shape and type follow from its operands; ``tensors`` is needed for reads alone.
 
     The operands are assumed to fit (the tracing methods check them for the person, ``check`` for us).
     """
     shape, dtype = _value(op, args, attr, tensors)
     return Node(op, args, attr, shape, dtype, place, regions)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The operands of a gather or scatter: for each axis of the tensor an index and a tile or None."""
+
+    indices: tuple[Node, ...]
+    tiles: tuple[Node | None, ...]
+    mask: Node | None
+
+
+def places(node: Node) -> Places:
+    """Where the elements of a gather or scatter are."""
+    elements = node.attr
+    assert isinstance(elements, Elements), node
+    operands = node.args[node.op in EFFECTS :]
+    indices, rest = operands[: elements.rank], operands[elements.rank :]
+    tiles = dict(zip(elements.tiled, rest, strict=False))
+    mask = rest[-1] if len(rest) > len(elements.tiled) else None
+    return Places(indices, tuple(tiles.get(axis) for axis in range(elements.rank)), mask)
+
+
+def with_places(node: Node, found: Places) -> Node:
+    """A gather or scatter of the same elements of a tile, at other places."""
+    elements = node.attr
+    assert isinstance(elements, Elements), node
+    tiled = tuple(axis for axis, tile in enumerate(found.tiles) if tile is not None)
+    tiles = [tile for tile in found.tiles if tile is not None]
+    mask = () if found.mask is None else (found.mask,)
+    stored = node.args[: node.op in EFFECTS]
+    args = (*stored, *found.indices, *tiles, *mask)
+    return Node(node.op, args, replace(elements, tiled=tiled), node.shape, node.dtype, node.place)
+
+
+def tensor_of(node: Node) -> int:
+    """The number of the tensor that a node reads or writes."""
+    assert isinstance(node.attr, View | Elements), node
+    return node.attr.tensor
 
 
 def param(shape: Shape, dtype: DType, number: int) -> Node:
@@ -279,7 +349,10 @@ def _value(
         case "read":
             assert isinstance(attr, View)
             return attr.shape, tensors[attr.tensor].dtype
-        case "put" | "loop" | "cond":
+        case "gather":
+            assert isinstance(attr, Elements)
+            return attr.shape, tensors[attr.tensor].dtype
+        case "put" | "scatter" | "loop" | "cond":
             return (), None
         case "result":
             assert isinstance(attr, int)

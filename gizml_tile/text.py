@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from gizml_tile.dtypes import DType
-from gizml_tile.nodes import Combining, Const, Node, Region, Scalar, TileProgram, View
+from gizml_tile.nodes import Combining, Const, Elements, Node, Region, Scalar, TileProgram, View
 
 Layouts = Callable[[Node], str]
 
@@ -53,6 +53,11 @@ def attribute(node: Node, program: TileProgram | None) -> str:
             pad = "" if node.op == "put" or _is_zero(attr.pad) else f" pad {attr.pad!r}"
             sizes = "x".join(str(size) for size in attr.block)
             return f"{program.tensors[attr.tensor].name} {attr.mode} {sizes}{pad}"
+        case Elements():
+            assert program is not None
+            pad = "" if node.op == "scatter" or _is_zero(attr.pad) else f" pad {attr.pad!r}"
+            tiled = "".join(f" +tile {axis}" for axis in attr.tiled)
+            return f"{program.tensors[attr.tensor].name}{tiled}{pad}"
         case Scalar():
             return attr.name
         case DType():

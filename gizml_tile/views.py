@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from gizml_tile.dtypes import MASK, DType
+from gizml_tile.elements import elements_at, masked_block
 from gizml_tile.index import Index
 from gizml_tile.lifting import constant, describe, lift, lift_index, number
 from gizml_tile.nodes import Const, Node, View, broadcast
@@ -63,6 +64,18 @@ class _Blocks:
         return host % rank
 
     def _coordinates(self, coords: object, what: str) -> tuple[Node, ...]:
+        given = self._given(coords, what)
+        way = "scatter" if what.startswith("put") else "gather"
+        for each in given:
+            if isinstance(each, Tile):
+                fail(
+                    f"the coordinates of {what} are indices, found {describe(each)}; {way}(...) takes "
+                    "integer tiles, which tell each element's place"
+                )
+        return tuple([lift_index(self._trace, each, f"a coordinate of {what}") for each in given])
+
+    def _given(self, coords: object, what: str) -> tuple[object, ...]:
+        """The coordinates, one for each dimension of the tensor."""
         self._trace.check_open()
         many = isinstance(coords, Iterable) and not isinstance(coords, Value | str)
         given = tuple(coords) if many else (coords,)  # type: ignore[arg-type]
@@ -78,7 +91,7 @@ class _Blocks:
         if len(given) != rank:
             fail(f"{what} takes {rank} coordinate{'s' * (rank != 1)}, one for each dimension of the tensor, "
                  f"found {len(given)}")  # fmt: skip
-        return tuple([lift_index(self._trace, each, f"a coordinate of {what}") for each in given])
+        return given
 
     def __bool__(self) -> bool:
         return True
@@ -99,19 +112,36 @@ class In(_Blocks):
         super().__init__(trace, tensor, block)
         self._pad = pad
 
-    def at(self, coords: object) -> Tile:
+    def at(self, coords: object, *, mask: object = None) -> Tile:
         """The block at block coordinates (leading unblocked dimensions by element).
 
-        One coordinate for each dimension of the tensor; elements outside the tensor read ``pad``.
+        One coordinate for each dimension of the tensor; elements outside the tensor read ``pad``, and so do
+        those where ``mask``, which broadcasts to the block, is false: their memory is not touched.
         """
-        return self._read("at", coords)
+        return self._read("at", coords, mask)
 
-    def window(self, offsets: object) -> Tile:
-        """The block whose first element is at these element offsets; outside the tensor reads ``pad``."""
-        return self._read("window", offsets)
+    def window(self, offsets: object, *, mask: object = None) -> Tile:
+        """The block whose first element is at these element offsets; outside the tensor and where ``mask`` is
+        false reads ``pad``."""
+        return self._read("window", offsets, mask)
+
+    def gather(self, coords: object, *, mask: object = None) -> Tile:
+        """Elements from anywhere: one coordinate, which counts elements, for each dimension of the tensor.
+
+        Each is an index, an integer or an integer tile; the tiles broadcast together to the result's shape,
+        as NumPy's do in ``x[rows, columns]``. The view's block does not matter. What lies outside the tensor,
+        before it too, reads ``pad``, and so does what ``mask`` leaves out, whose memory is not touched. Rows
+        of a table, in vectors where the last coordinate counts columns::
+
+            E.gather([ids.T, p.iota([1, 128], 1, I32)])    # ids [1, R] -> [R, 128]
+        """
+        given = self._given(coords, "gather")
+        operands, attr = elements_at(self._trace, self._tensor, given, mask, self._pad, "gather")
+        op = "read" if isinstance(attr, View) else "gather"
+        return Tile(self._trace.blocks[-1], self._trace.record(op, operands, attr))
 
     def __getitem__(self, coords: object) -> Tile:
-        return self._read("at", coords)
+        return self._read("at", coords, None)
 
     def __setitem__(self, coords: object, tile: object) -> None:
         fail("an input is not written; name the tensor with p.write(tensor, block) and store in that")
@@ -119,10 +149,13 @@ class In(_Blocks):
     def __repr__(self) -> str:
         return f"<In {self.dtype} in blocks of {list(self._block)}>"
 
-    def _read(self, mode: str, coords: object) -> Tile:
+    def _read(self, mode: str, coords: object, mask: object) -> Tile:
         nodes = self._coordinates(coords, mode)
         view = View(self._tensor, self._block, mode, self._pad)
-        node = self._trace.record("read", nodes, view)
+        if mask is None:
+            node = self._trace.record("read", nodes, view)
+        else:
+            node = self._trace.record("gather", *masked_block(self._trace, view, nodes, mask, mode))
         return Tile(self._trace.blocks[-1], node)
 
 
@@ -131,16 +164,27 @@ class Out(_Blocks):
 
     __slots__ = ()
 
-    def put(self, tile: object, coords: object) -> None:
-        """Store a tile as the block at block coordinates; outside the tensor nothing is written."""
-        self._put("at", tile, coords)
+    def put(self, tile: object, coords: object, *, mask: object = None) -> None:
+        """Store a tile as the block at block coordinates; outside the tensor, and where ``mask``, which
+        broadcasts to the block, is false, nothing is written."""
+        self._put("at", tile, coords, mask)
 
-    def put_window(self, tile: object, offsets: object) -> None:
-        """Store a tile with its first element at element offsets."""
-        self._put("window", tile, offsets)
+    def put_window(self, tile: object, offsets: object, *, mask: object = None) -> None:
+        """Store a tile with its first element at element offsets, where ``mask`` is not false."""
+        self._put("window", tile, offsets, mask)
+
+    def scatter(self, tile: object, coords: object, *, mask: object = None) -> None:
+        """Store each element of a tile anywhere: one coordinate for each dimension of the tensor.
+
+        The coordinates are those of ``In.gather`` and broadcast together to the shape that the tile, and
+        ``mask``, broadcast to. Nothing is written outside the tensor and where the mask is false. Of several
+        elements that go to one place, which one stays is undefined; the simulator reports a race where they
+        differ.
+        """
+        self._scatter("scatter", tile, coords, mask)
 
     def __setitem__(self, coords: object, tile: object) -> None:
-        self._put("at", tile, coords)
+        self._put("at", tile, coords, None)
 
     def __getitem__(self, coords: object) -> NoReturn:
         fail(
@@ -151,7 +195,7 @@ class Out(_Blocks):
     def __repr__(self) -> str:
         return f"<Out {self.dtype} in blocks of {list(self._block)}>"
 
-    def _put(self, mode: str, tile: object, coords: object) -> None:
+    def _put(self, mode: str, tile: object, coords: object, mask: object) -> None:
         what = "put" if mode == "at" else "put_window"
         trace = self._trace
         trace.check_open()
@@ -162,7 +206,25 @@ class Out(_Blocks):
                 f"{what} needs a tile of the block's shape {list(view.shape)} (or 1 along an axis), found "
                 f"{list(value.shape)}; write the tensor in blocks of {list(value.shape)}"
             )
-        trace.record("put", (value, *self._coordinates(coords, what)), view)
+        nodes = self._coordinates(coords, what)
+        if mask is None:
+            trace.record("put", (value, *nodes), view)
+            return
+        operands, attr = masked_block(trace, view, nodes, mask, what)
+        trace.record("scatter", (value, *operands), attr)
+
+    def _scatter(self, what: str, tile: object, coords: object, mask: object) -> None:
+        trace = self._trace
+        given = self._given(coords, what)
+        value = self._stored(tile, what)
+        operands, attr = elements_at(trace, self._tensor, given, mask, 0, what)
+        if broadcast(value.shape, attr.shape) != attr.shape:
+            fail(
+                f"{what} needs a tile of the coordinates' shape {list(attr.shape)} (or 1 along an axis), "
+                f"found {list(value.shape)}; coordinates of its shape give each element a place"
+            )
+        op = "put" if isinstance(attr, View) else "scatter"
+        trace.record(op, (value, *operands), attr)
 
     def _stored(self, tile: object, what: str) -> Node:
         kind = self.dtype

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I64, MASK, integer_range, to_numpy
-from gizml_tile.nodes import COMPARISONS, REDUCTIONS
+from gizml_tile.nodes import COMPARISONS, REDUCTIONS, places
 from gizml_tile.rounding import round_to
 
 
@@ -178,6 +178,34 @@ class _Run:
         tile = np.broadcast_to(tile, view.shape).reshape([len(p) for p in positions])
         target = np.ix_(*[p[i] for p, i in zip(positions, inside, strict=True)])
         array[target] = tile[np.ix_(*inside)].astype(array.dtype)
+
+    def addressed(self, node):
+        """For each axis of the tensor the position of each element, and which elements are addressed."""
+        found, shape = places(node), node.attr.shape
+        sizes = self.arrays[node.attr.tensor].shape
+        inside = np.broadcast_to(True if found.mask is None else self.values[found.mask], shape).copy()
+        positions = []
+        for index, tile, size in zip(found.indices, found.tiles, sizes, strict=True):
+            position = np.full(shape, self.values[index], np.int64)
+            if tile is not None:
+                position += self.values[tile]
+            inside &= (position >= 0) & (position < size)
+            positions.append(position)
+        return tuple(position[inside] for position in positions), inside
+
+    def op_gather(self, node, *_):
+        positions, inside = self.addressed(node)
+        result = np.full(node.shape, node.attr.pad, _host_type(node.dtype, self.real))
+        result[inside] = self.arrays[node.attr.tensor][positions].astype(result.dtype)
+        return result
+
+    def op_scatter(self, node, tile, *_):
+        positions, inside = self.addressed(node)
+        array = self.arrays[node.attr.tensor]
+        dtype = self.program.tensors[node.attr.tensor].dtype
+        if not (self.mode == "float64" and dtype.is_float):
+            tile = self.converted(tile, node.args[0].dtype, dtype)
+        array[positions] = np.broadcast_to(tile, inside.shape)[inside].astype(array.dtype)
 
     def converted(self, values, source, dtype):
         """``values`` of type ``source`` as those of ``dtype``, held as this run holds them."""

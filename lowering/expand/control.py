@@ -8,6 +8,7 @@ from functools import partial
 from gizml_tile.lowering.expand.carried import carried, define_carried, define_results
 from gizml_tile.lowering.expand.combine import expand_combining
 from gizml_tile.lowering.expand.convert import convert
+from gizml_tile.lowering.expand.elements import expand_gather, expand_scatter
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.in_memory import expand_chain
 from gizml_tile.lowering.expand.memory import expand_put, expand_read, meet
@@ -85,6 +86,11 @@ def _expand_node(x: Expansion, node: Node) -> None:
                 expand_put(x, node)
         case "read":
             _expand_read(x, node)
+        case "gather":
+            layout = x.plan.accesses[node].layout
+            _define_read(x, node, expand_gather(x, node, layout), layout)
+        case "scatter":
+            expand_scatter(x, node)
         case "dot":
             _define(x, node, expand_product(x, node))
         case "sum" | "max" | "min":
@@ -119,17 +125,20 @@ def _expand_read(x: Expansion, node: Node) -> None:
     stage = x.plan.stages.get(node)
     if stage is None:
         layout = x.plan.accesses[node].layout
-        value = expand_read(x, node, layout)
-        if node.shape == (1, 1):
-            x.define(node, value)
-        else:
-            _define_in(x, node, value, layout)
+        _define_read(x, node, expand_read(x, node, layout), layout)
     elif node in x.rings and stage.loop is None:
         take_once(x, node)
     elif stage.loop is None:
         stage_here(x, node)
     else:
         meet(x, node)  # its blocks were copied before; what else is pending meets here
+
+
+def _define_read(x: Expansion, node: Node, value: Value, layout: TileLayout) -> None:
+    if node.shape == (1, 1):
+        x.define(node, value)
+    else:
+        _define_in(x, node, value, layout)
 
 
 def _define_in(x: Expansion, node: Node, value: Value, layout: TileLayout) -> None:

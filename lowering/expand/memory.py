@@ -93,7 +93,7 @@ def expand_put(x: Expansion, node: Node) -> None:
     """Store a tile as a block: rounded to the tensor's type, nothing outside the tensor."""
     meet(x, node)
     access = x.plan.accesses[node]
-    value = _stored_value(x, node.args[0], access.layout, x.program.tensors[view_of(node).tensor].dtype)
+    value = stored_value(x, node.args[0], access.layout, x.program.tensors[view_of(node).tensor].dtype)
     store_block(x, node, lambda registers: x.build.pick(value, registers))
 
 
@@ -152,7 +152,7 @@ def _stored_pad(view: View) -> float | int:
     return int(view.pad) if isinstance(view.pad, bool) else view.pad
 
 
-def _stored_value(x: Expansion, tile: Node, layout: TileLayout, dtype: DType) -> Value:
+def stored_value(x: Expansion, tile: Node, layout: TileLayout, dtype: DType) -> Value:
     """A tile's registers in a layout, as they lie in memory.
 
     What gets narrower is rounded before it moves to the layout, so that less moves.
@@ -279,10 +279,10 @@ def inside(x: Expansion, block: Block, moves: Moves, masked: tuple[bool, bool]) 
         distinct = list(dict.fromkeys(places))
         steps = build.constant(distinct, I32)
         # A place p of the tile is inside where -start <= p < size - start; p is small and not negative.
-        end = _near(x, build.sub(along.size, along.start))
+        end = near(x, build.sub(along.size, along.start))
         mask = build.map("lt", thread, build.sub(end, steps))
         if not along.nonnegative:
-            first = _near(x, build.sub(build.constant(0, I64), along.start))
+            first = near(x, build.sub(build.constant(0, I64), along.start))
             mask = build.map("and", mask, build.map("ge", thread, build.sub(first, steps)))
         if len(distinct) > 1:
             mask = build.pick(mask, [distinct.index(place) for place in places])
@@ -290,7 +290,7 @@ def inside(x: Expansion, block: Block, moves: Moves, masked: tuple[bool, bool]) 
     return result
 
 
-def _near(x: Expansion, bound: Value) -> Value:
+def near(x: Expansion, bound: Value) -> Value:
     """A bound of places in a tile as an I32: those out of reach become 0 or very far."""
     build = x.build
     clamped = build.map("min", build.map("max", bound, build.constant(0, I64)), build.constant(_FAR, I64))
@@ -299,7 +299,7 @@ def _near(x: Expansion, bound: Value) -> Value:
 
 def leading_inside(x: Expansion, block: Block) -> Value | None:
     """Whether the coordinates before the block's are inside, the same for all threads."""
-    return x.build.both(*(_fits(x, along, 1) for along in block.leading))
+    return x.build.both(*(fits(x, along, 1) for along in block.leading))
 
 
 def _whole(
@@ -309,13 +309,13 @@ def _whole(
     checks = [leading_inside(x, block) if leading else None]
     for along, extent, compared in zip(block.axes, shape, masked, strict=True):
         if along is not None and compared:
-            checks.append(_fits(x, along, extent))
+            checks.append(fits(x, along, extent))
     whole = x.build.both(*checks)
     assert whole is not None, "a branch has something to compare"
     return whole
 
 
-def _fits(x: Expansion, along: Along, extent: int) -> Value:
+def fits(x: Expansion, along: Along, extent: int) -> Value:
     """Whether ``extent`` places from the start are inside."""
     build = x.build
     last = build.sub(along.size, build.constant(extent, I64))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gizml_tile.layout import blocked, vector_width
+from gizml_tile.lowering.planning.elements import plan_elements
 from gizml_tile.lowering.planning.plan import Access, TileLayout
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.lowering.planning.stages import fast_axis
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.lowering.planning.vectors import VECTOR_BYTES, Traffic, best_vector
-from gizml_tile.nodes import ALONG, Node, TileProgram, View
+from gizml_tile.nodes import ALONG, Elements, Node, TileProgram, View
 from gizml_tile.target import Target
 
 # Measured on an H200: one vector a thread in workgroups of 256 threads copies fastest. Rows that are reduced
@@ -30,7 +31,7 @@ def automatic_warps(program: TileProgram, target: Target) -> int:
         if threads > _ROW_THREADS:
             threads = max(threads // 2, _ROW_THREADS)
     else:
-        views = [node.attr for node in nodes if isinstance(node.attr, View)]
+        views = [node.attr for node in nodes if isinstance(node.attr, View | Elements)]
         narrowest = min((program.tensors[view.tensor].dtype.bytes for view in views), default=4)
         threads, most = elements // (VECTOR_BYTES // narrowest), _ELEMENTWISE_THREADS
         if elements > _MOST_ELEMENTS * most:
@@ -77,6 +78,8 @@ def plan_access(
     cannot serve.
     """
     view = node.attr
+    if isinstance(view, Elements):
+        return plan_elements(program, node, layout, signature, facts, forced)
     assert isinstance(view, View)
     axis = fast_axis(signature, node)
     outside = tuple(not each for each in facts.inside)

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from gizml_tile.lowering.planning.element_facts import MOST_GRAIN, element_facts
 from gizml_tile.lowering.planning.ranges import FULL, Range, combined, constant, joined
 from gizml_tile.lowering.planning.signature import AccessFacts
-from gizml_tile.nodes import Node, Region, Scalar, TileProgram, View
+from gizml_tile.nodes import ACCESSES, EFFECTS, Elements, Node, Region, Scalar, TileProgram, View
 
 Shapes = Sequence[Sequence[int]]
 
-_MOST_GRAIN = 16
 # Turns of a loop after which a carried index that still changes counts as unknown.
 _PATIENCE = 3
 # More programs, and longer tensors, than any device runs.
@@ -90,17 +90,17 @@ class _Known:
 
 @lru_cache(maxsize=256)
 def _accesses(program: TileProgram) -> tuple[Node, ...]:
-    return tuple(node for node in program.body.walk() if node.op in ("read", "put"))
+    return tuple(node for node in program.body.walk() if node.op in ACCESSES)
 
 
 def _coordinates(access: Node) -> tuple[Node, ...]:
-    return access.args[access.op == "put" :]
+    return access.args[access.op in EFFECTS :]
 
 
 @lru_cache(maxsize=1024)
 def _steps(region: Region) -> tuple[Node, ...]:
     """The nodes of a region that make indices, or have regions."""
-    return tuple(node for node in region.nodes if node.shape == () and node.op != "put")
+    return tuple(node for node in region.nodes if node.shape == () and node.op not in EFFECTS)
 
 
 def _visit(nodes: Sequence[Node], known: _Known) -> None:
@@ -188,6 +188,8 @@ def _counter(start: Range, stop: Range, step: Range) -> Range:
 
 def _facts(node: Node, known: _Known) -> AccessFacts:
     view = node.attr
+    if isinstance(view, Elements):
+        return element_facts(node, list(known.sizes[view.tensor]), known.values.__getitem__)
     assert isinstance(view, View)
     sizes = known.sizes[view.tensor]
     places = [known.values[each] for each in _coordinates(node)]
@@ -197,7 +199,7 @@ def _facts(node: Node, known: _Known) -> AccessFacts:
         offset = combined("mul", [place, constant(extent)]) if view.mode == "at" else place
         inside.append(offset.low >= 0 and offset.high + extent <= size.low)
         end = 0 if inside[-1] else size.divisor
-        grain.append(math.gcd(offset.divisor, end, _MOST_GRAIN))
+        grain.append(math.gcd(offset.divisor, end, MOST_GRAIN))
     leading = all(
         place.low >= 0 and place.high < size.low
         for place, size in zip(places[:first], sizes[:first], strict=True)

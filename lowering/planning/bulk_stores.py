@@ -14,7 +14,7 @@ from gizml_tile.lowering.planning.panels import SPANS, panel_tile, span_of
 from gizml_tile.lowering.planning.plan import BulkStore
 from gizml_tile.lowering.planning.stages import fast_axis
 from gizml_tile.lowering.planning.variants import Candidate, Choice
-from gizml_tile.nodes import Node, View
+from gizml_tile.nodes import ACCESSES, EFFECTS, Node, View, tensor_of
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -46,7 +46,7 @@ def _deferred(state: Planning, stores: Mapping[Node, BulkStore]) -> frozenset[No
     They have its tile's shape, or one row that all its rows share. A read of what the program writes stays
     where it is.
     """
-    written = {each.attr.tensor for each in state.program.body.walk() if each.op == "put"}  # type: ignore[union-attr]
+    written = {tensor_of(each) for each in state.program.body.walk() if each.op in EFFECTS}
     serves: dict[Node, Node] = {}
     for node in reversed(state.program.body.nodes):
         if node in stores:
@@ -66,8 +66,8 @@ def _why_no_store(state: Planning, node: Node) -> str | None:
     view, tile = node.attr, node.args[0]
     assert isinstance(view, View)
     tensor = state.program.tensors[view.tensor]
-    accesses = [each for each in state.program.body.walk() if isinstance(each.attr, View)]
-    if sum(each.attr.tensor == view.tensor for each in accesses) > 1:  # type: ignore[union-attr]
+    accesses = [each for each in state.program.body.walk() if each.op in ACCESSES]
+    if sum(tensor_of(each) == view.tensor for each in accesses) > 1:
         return f"other accesses of {tensor.name} must come in order"
     made = [dot for dot in state.dots.values() if state.layouts.get(state.classes.get(tile)) is dot.c]  # type: ignore[arg-type]
     if not made:

@@ -12,7 +12,7 @@ from gizml_tile.lowering.planning.operands import Operand, operand
 from gizml_tile.lowering.planning.plan import Rotation
 from gizml_tile.lowering.planning.prologues import prologues_of
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
-from gizml_tile.nodes import UNARY_FLOAT, Node
+from gizml_tile.nodes import EFFECTS, UNARY_FLOAT, Node
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -43,6 +43,8 @@ def of_computed(state: Planning, found: Operand, side: int, loop: Node) -> Itera
     """Why a product of four warps cannot take a computed operand."""
     if found.node not in state.classes:
         yield "an operand is made of constants and counts alone"
+    elif found.node.op == "gather":
+        yield "elements of an operand are gathered, which are no boxes of the copy engine"
     elif state.uses.region[found.node] is state.program.body:
         return  # it stays in workgroup memory
     elif state.uses.region[found.node] is not loop.regions[0]:
@@ -106,7 +108,7 @@ class _Parts:
     def refusals(self) -> Iterator[str]:
         """Why the loop cannot be rotated."""
         region, last = self.loop.regions[0], self.products[-1]
-        if any(node.regions or node.op == "put" for node in region.nodes):
+        if any(node.regions or node.op in EFFECTS for node in region.nodes):
             yield "the loop has loops, branches or puts inside"
             return
         if self.loop.args[2].op != "index":

@@ -103,9 +103,12 @@ def find_classes(program: TileProgram, free: frozenset[Node], uses: Uses) -> dic
     for node in tiles:
         root(node)
     for node in _with_params(program.body):
-        if node.op in ELEMENTWISE:
+        if node.op in ELEMENTWISE or node.op == "gather":
             for arg in node.args:
                 tie(node, arg)
+        elif node.op == "scatter":
+            for arg in node.args[1:]:
+                tie(node.args[0], arg)
         elif node.op == "dot" and len(node.args) == 3:
             tie(node, node.args[2])
         elif node.op in COMBINING:
@@ -144,11 +147,12 @@ def _relate(program: TileProgram, classes: dict[Node, Class]) -> None:
         axis = axis_of(node)
         if axis is not None and node.op != "scan" and node in classes and node.args[0] in classes:
             classes[node].relations.insert(0, (classes[node.args[0]], axis))
-        elif node.op in ELEMENTWISE and node in classes:
-            for arg in node.args:
-                if arg in classes and arg.shape != node.shape:
+        elif node.op in ELEMENTWISE or node.op in ("gather", "scatter"):
+            result = node.args[0] if node.op == "scatter" else node
+            for arg in node.args if result in classes else ():
+                if arg in classes and arg.shape != result.shape:
                     axis = 0 if arg.shape[0] == 1 else 1
-                    classes[arg].relations.append((classes[node], axis))
+                    classes[arg].relations.append((classes[result], axis))
 
 
 def _with_params(region: Region) -> Iterator[Node]:

@@ -11,7 +11,7 @@ from gizml_tile.lowering.planning.plan import Cluster
 from gizml_tile.lowering.planning.room import SIZES
 from gizml_tile.lowering.planning.specialised import FEWEST_SLOTS, slots_beside
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
-from gizml_tile.nodes import Node
+from gizml_tile.nodes import EFFECTS, Node
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -74,7 +74,7 @@ def _refusals(state: Planning, cluster: Cluster) -> Iterator[str]:
     if loop.op == "loop" and not adds_up(loop):
         yield "the loop carries more than sums of what its turns give"
     before = _before(state, loop)
-    if any(node.op == "put" or any(each.op == "put" for each in _inside(node)) for node in before):
+    if any(node.op in EFFECTS or any(each.op in EFFECTS for each in _inside(node)) for node in before):
         yield "the program stores before the loop has ended"
     sums = cluster.received_bytes(state.warps * state.target.facts.lanes)
     if slots_beside(state, sums) < max(state.program.stages, FEWEST_SLOTS):
@@ -149,7 +149,7 @@ def _share_columns(state: Planning) -> frozenset[int]:
         node in found.deferred
         or node in found.stores
         or node in sums
-        or (node.op != "put" and node.shape in ((), (1, 1)))
+        or (node.op not in EFFECTS and node.shape in ((), (1, 1)))
         for node in after
         if node.op != "const"
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gizml_tile.lowering.planning.bounds import Shapes, fewest_turns
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
-from gizml_tile.nodes import Node, TileProgram, View
+from gizml_tile.nodes import EFFECTS, Node, TileProgram, View, tensor_of
 from gizml_tile.target import Target
 
 TENSORS = "tensors"
@@ -113,8 +113,7 @@ def _refusals(
         yield "tensors may overlap"
     for number in numbers:
         name, kinds = program.tensors[number].name, lying.kinds[number]
-        accesses = [each for each in program.body.walk() if isinstance(each.attr, View)]
-        if any(each.op == "put" and each.attr.tensor == number for each in accesses):  # type: ignore[union-attr]
+        if any(each.op in EFFECTS and tensor_of(each) == number for each in program.body.walk()):
             yield f"{name} is written, too"
         if not 2 <= len(kinds) <= _MOST_AXES or "unit" not in kinds[-2:] or "zero" in kinds:
             yield f"{name} has {len(kinds)} axes, or elements that are neighbours along none of the last two"

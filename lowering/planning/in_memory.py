@@ -69,7 +69,7 @@ def plan_in_memory(state: Planning) -> None:
 
 
 # What has tiles in registers, whatever is computed on them.
-_TIED = frozenset("param result dot sum max min transpose".split())
+_TIED = frozenset("param result dot sum max min transpose gather".split())
 
 
 def _plan_class(state: Planning, each: Class, result: Node) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gizml_tile.lowering.planning.classes import Uses
-from gizml_tile.nodes import ALONG, Node
+from gizml_tile.nodes import ALONG, READS, Node
 
 _WIDENING = {("f16", "f32"), ("bf16", "f32"), ("fp8", "f32"), ("fp8", "f16"), ("fp8", "bf16")}
 
@@ -67,7 +67,7 @@ def depends_on_counter_only(read: Node, loop: Node, uses: Uses) -> bool:
         seen.add(node)
         if uses.region.get(node) is not region:
             return True
-        if node.op in ("param", "result", "read", "part", *ALONG):
+        if node.op in ("param", "result", "part", *READS, *ALONG):
             return False
         return all(follows(arg) for arg in node.args)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gizml_tile.lowering.planning.plan import Access
-from gizml_tile.nodes import Node, Region, TileProgram, View
+from gizml_tile.nodes import ACCESSES, EFFECTS, Elements, Node, Region, TileProgram, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class _Order:
         """The touches that are pending after a region."""
         pending = before
         for node in region.nodes:
-            if node.op in ("read", "put"):
+            if node.op in ACCESSES:
                 pending = self.access(node, pending)
             elif node.op == "loop":
                 pending = self.loop(node.regions[0], pending)
@@ -79,8 +79,10 @@ class _Order:
 
     def touch(self, node: Node) -> _Touch:
         view = node.attr
+        writes = node.op in EFFECTS
+        if isinstance(view, Elements):  # data tell which thread goes where
+            return _Touch(view.tensor, writes, None, True, False)
         assert isinstance(view, View)
-        writes = node.op == "put"
         window = view.mode == "window"
         access = self.accesses.get(node)
         if access is None:  # it goes through workgroup memory, so other threads read it

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from gizml_tile.lowering.planning.classes import find_uses
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
-from gizml_tile.nodes import Node, Region, TileProgram, View, make, rebuild
+from gizml_tile.nodes import ACCESSES, EFFECTS, Node, Region, TileProgram, View, make, rebuild, tensor_of
 from gizml_tile.target import Target
 
 # Fewer steps of k keep no matrix unit busy.
@@ -23,7 +23,7 @@ def cut_products(program: TileProgram, target: Target, signature: Signature) -> 
     cuts = dict(_cuts(program, target, signature))
     if not cuts:
         return program, signature
-    accesses = [node for node in program.body.walk() if node.op in ("read", "put")]
+    accesses = [node for node in program.body.walk() if node.op in ACCESSES]
     facts = dict(zip(accesses, signature.facts, strict=True))
     cutting = _Cutting(program, cuts, facts, _unused(program, cuts))
     body = cutting.region(program.body)
@@ -33,7 +33,7 @@ def cut_products(program: TileProgram, target: Target, signature: Signature) -> 
 def _cuts(program: TileProgram, target: Target, signature: Signature) -> Iterator[tuple[Node, int]]:
     """The products that do not fit, and into how many pieces each is cut."""
     nodes = list(program.body.walk())
-    written = {node.attr.tensor for node in nodes if node.op == "put" and isinstance(node.attr, View)}
+    written = {tensor_of(node) for node in nodes if node.op in EFFECTS}
     for node in nodes:
         if node.op != "dot" or signature.may_alias:
             continue

@@ -78,7 +78,8 @@ class Access:
     A thread moves ``vector`` neighbours along ``axis`` of the tile at once. ``masked`` says for each axis
     of the tile whether its coordinate is compared with the tensor's end; ``leading`` likewise for the
     axes before. ``branch`` tells that whole blocks inside the tensor take the wide path and only ragged
-    ones go element by element.
+    ones go element by element. Of a gather or scatter ``compared`` says for each axis of the tensor whether
+    its coordinates are compared with its ends.
     """
 
     layout: TileLayout
@@ -87,6 +88,7 @@ class Access:
     masked: tuple[bool, bool]
     leading: bool
     branch: bool = False
+    compared: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

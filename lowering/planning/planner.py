@@ -43,7 +43,18 @@ from gizml_tile.lowering.planning.specialised import plan_brought_stages, plan_r
 from gizml_tile.lowering.planning.stages import fast_axis, plan_stages
 from gizml_tile.lowering.planning.variants import Choice
 from gizml_tile.lowering.planning.vectors import Traffic, traffic
-from gizml_tile.nodes import ALONG, Node, TileProgram, View, axis_of
+from gizml_tile.nodes import (
+    ACCESSES,
+    ALONG,
+    EFFECTS,
+    READS,
+    Elements,
+    Node,
+    TileProgram,
+    View,
+    axis_of,
+    tensor_of,
+)
 from gizml_tile.target import Target
 
 
@@ -86,7 +97,7 @@ def plan(
     """
     program, signature = cut_products(sink_scales(program), target, signature)
     uses = find_uses(program)
-    reads_and_puts = [node for node in program.body.walk() if node.op in ("read", "put")]
+    reads_and_puts = [node for node in program.body.walk() if node.op in ACCESSES]
     state = Planning(
         program,
         target,
@@ -97,7 +108,7 @@ def plan(
         find_classes(program, find_free(program), uses),
     )
     for node in reads_and_puts:
-        if _tensor(node) in signature.copied:
+        if tensor_of(node) in signature.copied:
             state.chose(node, copies.TENSORS, copies.told())
     plan_roles(state)
     _choose_warps(state)
@@ -257,8 +268,8 @@ def _stored_bytes(state: Planning, node: Node) -> int:
     """The bytes of an element of the widest tensor that tiles of a product's class go to; 0 for none."""
     members = state.classes[node].nodes if node in state.classes else [node]
     puts = [user for member in members for user, number in state.uses.of(member) if number == 0]
-    puts = [user for user in puts if user.op == "put"]
-    return max((state.program.tensors[_tensor(put)].dtype.bytes for put in puts), default=0)
+    puts = [user for user in puts if user.op in EFFECTS]
+    return max((state.program.tensors[tensor_of(put)].dtype.bytes for put in puts), default=0)
 
 
 def _lay_out(state: Planning) -> None:
@@ -284,7 +295,7 @@ def _of_product(state: Planning, each: Class) -> TileLayout | None:
 
 def _of_operand(state: Planning, each: Class) -> TileLayout | None:
     """The fragment's layout for a tile that is read and computed for one operand of products alone."""
-    if any(node.op in ("param", "result", "dot", "part", *ALONG) for node in each.nodes):
+    if any(node.op in ("param", "result", "dot", "part", "gather", *ALONG) for node in each.nodes):
         return None
     found: TileLayout | None = None
     computed = False
@@ -316,11 +327,6 @@ def _fragment(state: Planning, node: Node, user: Node, number: int) -> TileLayou
     return None
 
 
-def _tensor(node: Node) -> int:
-    assert isinstance(node.attr, View)
-    return node.attr.tensor
-
-
 def _of_slice(state: Planning, each: Class) -> TileLayout | None:
     if 1 not in each.shape:
         return None
@@ -335,8 +341,8 @@ def _of_memory(state: Planning, each: Class) -> TileLayout:
     votes = {0: 0, 1: 0}
     moves: dict[int, list[Traffic]] = {0: [], 1: []}
     for node in each.nodes:
-        views = [node] if node.op == "read" else []
-        views += [user for user, number in state.uses.of(node) if user.op == "put" and number == 0]
+        views = [node] if node.op in READS else []
+        views += [user for user, number in state.uses.of(node) if user.op in EFFECTS and number == 0]
         for view in views:
             axis = fast_axis(state.signature, view)
             move = traffic(state.program, view, axis, state.signature, state.facts[view])
@@ -364,26 +370,27 @@ def _shared_along(state: Planning, each: Class) -> int | None:
 
 def _plan_accesses(state: Planning) -> None:
     for node in state.program.body.walk():
-        if node.op not in ("read", "put") or node in state.stages:
+        if node.op not in ACCESSES or node in state.stages:
             continue
         if state.specialised is not None and node in state.specialised.stores:
             continue
-        tile = node if node.op == "read" else node.args[0]
-        assert isinstance(node.attr, View)
+        tile = node if node.op in READS else node.args[0]
+        assert isinstance(node.attr, View | Elements)
         layout = _access_layout(state, node, tile, node.attr.shape)
+        what = "read" if node.op in READS else "put"
         access, choice = accesses.plan_access(
-            state.program, node, layout, state.signature, state.facts[node], state.forced.get(node.op)
+            state.program, node, layout, state.signature, state.facts[node], state.forced.get(what)
         )
         state.accesses[node] = access
-        state.chose(node, node.op, choice)
+        state.chose(node, what, choice)
 
 
 def _access_layout(state: Planning, node: Node, tile: Node, shape: tuple[int, int]) -> TileLayout:
     """The tile's home, or the tensor's own spread where moving between the two costs less."""
     home = state.layouts.get(state.classes[tile]) if tile in state.classes else None
-    if home is not None and state.specialised is not None and node.op == "read":
+    if home is not None and state.specialised is not None and node.op in READS:
         return home  # workgroup memory is for what the copy engine moves
-    dtype = state.program.tensors[_tensor(node)].dtype
+    dtype = state.program.tensors[tensor_of(node)].dtype
     axis = fast_axis(state.signature, node)
     fast = 1 if axis is None else axis
     moves = [traffic(state.program, node, axis, state.signature, state.facts[node])]

@@ -102,6 +102,8 @@ def why_not_computed(state: Planning, product: Node) -> Iterator[str]:
         if dtype not in _TAKEN:
             yield f"a computed operand is {dtype}, not F16 or BF16"
         inside = _rests_on(state, each.node, product)
+        if any(node.op == "gather" for node in inside):
+            yield "elements of an operand are gathered, which are no boxes of the copy engine"
         if any(node.op == "transpose" for node in inside):
             yield "blocks are transposed before an operand is computed of them"
         if any(node.op in REDUCTIONS for node in inside):

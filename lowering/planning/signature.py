@@ -13,6 +13,9 @@ class AccessFacts:
     ``grain`` is the largest power of two (at most 16) that divides every offset of a block and, where some
     block is not inside, the tensor's size, in elements: so many neighbours are all inside or all outside.
     ``leading`` tells that the coordinates of the axes before are inside.
+
+    Of a gather or scatter ``inside`` has each axis of the tensor, and ``grain`` those of the tile, along
+    which its elements may be neighbours.
     """
 
     inside: tuple[bool, ...]

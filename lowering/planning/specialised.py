@@ -32,7 +32,7 @@ from gizml_tile.lowering.planning.residency import half_memory
 from gizml_tile.lowering.planning.stages import COPY, fast_axis
 from gizml_tile.lowering.planning.together import REGISTERS, TOGETHER, plan_together
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
-from gizml_tile.nodes import ALONG, Node, View
+from gizml_tile.nodes import ALONG, EFFECTS, READS, Node, View, tensor_of
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -66,6 +66,8 @@ _KEPT_REGISTERS = 4
 _SCRATCH_BYTES = 32 * 1024
 # What is left for alignment where nothing moves.
 _SPARE_BYTES = 1024
+# What makes an index from what tensors hold or from earlier turns.
+_OF_TENSORS = READS | ALONG | {"part", "param", "result"}
 
 
 def plan_roles(state: Planning) -> None:
@@ -294,7 +296,7 @@ def _fixed_bytes(state: Planning, products: list[Node], teams: int, groups: int)
 
 def _is_known_before(state: Planning, node: Node) -> bool:
     """Whether an index follows from the program's place, sizes and numbers that the launch passes."""
-    if node.op in ("read", "part", "param", "result", *ALONG):
+    if node.op in _OF_TENSORS:
         return False
     return all(_is_known_before(state, arg) for arg in node.args)
 
@@ -346,7 +348,7 @@ def _of_block(state: Planning, node: Node, loop: Node) -> Iterator[str]:
         yield f"rows of blocks of {name} are shorter than {SPANS[-1]} bytes"
     if view.pad not in (0, False):
         yield f"outside {name} the copy engine gives zeros, and pad is {view.pad!r}"
-    if any(each.op == "put" and each.attr.tensor == view.tensor for each in state.program.body.walk()):  # type: ignore[union-attr]
+    if any(each.op in EFFECTS and tensor_of(each) == view.tensor for each in state.program.body.walk()):
         yield f"{name} is written, too"
 
 
@@ -360,7 +362,7 @@ def _follows(state: Planning, node: Node, loop: Node) -> bool:
     """Whether an index in a loop follows from its counter and what is known before the program runs."""
     if node is loop.regions[0].params[0]:
         return True
-    if node.op in ("read", "part", "param", "result", *ALONG):
+    if node.op in _OF_TENSORS:
         return False
     return all(_follows(state, arg, loop) for arg in node.args)
 
@@ -430,7 +432,7 @@ def slots_beside(state: Planning, sums: int = 0) -> int:
     """The turns' blocks for which there is workgroup memory beside all else, and so many bytes of sums."""
     found, products = state.specialised, list(state.dots)
     assert found is not None
-    direct = any(node.op == "put" and node not in found.stores for node in state.program.body.walk())
+    direct = any(node.op in EFFECTS and node not in found.stores for node in state.program.body.walk())
     fixed = sum(elements * dtype.bytes for dtype, elements in found.pieces().items())
     fixed += found.teams * found.together * _SCRATCH_BYTES if direct or _moves(state) else _SPARE_BYTES
     if found.cluster is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gizml_tile.errors import TileError
 from gizml_tile.layout import blocked
+from gizml_tile.lowering.planning import elements
 from gizml_tile.lowering.planning.classes import is_wide
 from gizml_tile.lowering.planning.fitted import Turning, fitted_tile, fragment_of, is_turned, turning
 from gizml_tile.lowering.planning.operands import depends_on_counter_only, used_by_products_only
@@ -17,7 +18,7 @@ from gizml_tile.lowering.planning.scratch import scratch_bytes
 from gizml_tile.lowering.planning.shared import shared_tile
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
-from gizml_tile.nodes import Node, View
+from gizml_tile.nodes import EFFECTS, Elements, Node, View, tensor_of
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -31,6 +32,8 @@ _MOST_SLOTS = 4
 def fast_axis(signature: Signature, node: Node) -> int | None:
     """The axis of a view's tile that is contiguous in memory; None where neither is."""
     view = node.attr
+    if isinstance(view, Elements):
+        return elements.fast_axis(signature, node)
     assert isinstance(view, View)
     kinds = signature.strides[view.tensor]
     if kinds and kinds[-1] == "unit":
@@ -85,7 +88,7 @@ def _pipelined_in(state: Planning, node: Node) -> Node | None:
     if loop.args[2].op != "index" or not depends_on_counter_only(node, loop, state.uses):
         return None
     assert isinstance(node.attr, View)
-    written = {each.attr.tensor for each in loop.regions[0].walk() if each.op == "put"}  # type: ignore[union-attr]
+    written = {tensor_of(each) for each in loop.regions[0].walk() if each.op in EFFECTS}
     return None if node.attr.tensor in written else loop
 
 

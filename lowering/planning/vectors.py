@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
-from gizml_tile.nodes import Node, TileProgram, View
+from gizml_tile.nodes import Elements, Node, TileProgram, View
 
 VECTOR_BYTES = 16
 _SECTOR_BYTES = 32
@@ -26,12 +26,12 @@ def traffic(
 ) -> Traffic:
     """What a read or put could move at once in the best of layouts, along the axis that is contiguous."""
     view = node.attr
-    assert isinstance(view, View)
+    assert isinstance(view, View | Elements)
     size = program.tensors[view.tensor].dtype.bytes
     if axis is None:
         return Traffic(size, 1)
     vector = min(VECTOR_BYTES, signature.alignments[view.tensor]) // size
-    if view.mode == "window":
+    if isinstance(view, Elements) or view.mode == "window":
         vector = min(vector, facts.grain[axis - 2 + len(facts.grain)])
     return Traffic(size, max(vector, 1))
 

@@ -5,7 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gizml_tile.lowering.tile_passes.rewriting import stored_tensors
-from gizml_tile.nodes import COMMUTATIVE, Attr, Const, Node, Region, TileProgram, View, rebuild
+from gizml_tile.nodes import (
+    COMMUTATIVE,
+    EFFECTS,
+    READS,
+    Attr,
+    Const,
+    Elements,
+    Node,
+    Region,
+    TileProgram,
+    View,
+    rebuild,
+    tensor_of,
+)
 
 
 def eliminate_common(program: TileProgram, *, may_alias: bool = False) -> TileProgram:
@@ -40,8 +53,8 @@ class _Search:
                 nodes.append(new[node])
                 continue
             copy = node if args == node.args else rebuild(node, args)
-            if node.op == "put":
-                self._store(_tensor(node))
+            if node.op in EFFECTS:
+                self._store(tensor_of(node))
                 nodes.append(copy)
                 continue
             key = self._key(copy)
@@ -80,14 +93,9 @@ class _Search:
         if node.op in COMMUTATIVE and id(args[0]) > id(args[1]):
             args = (args[1], args[0])
         version = 0
-        if node.op == "read":
-            version = self._versions.get(-1 if self._may_alias else _tensor(node), 0)
+        if node.op in READS:
+            version = self._versions.get(-1 if self._may_alias else tensor_of(node), 0)
         return (node.op, args, _attribute(node.attr), version)
-
-
-def _tensor(node: Node) -> int:
-    assert isinstance(node.attr, View)
-    return node.attr.tensor
 
 
 def _attribute(attr: Attr) -> object:
@@ -96,4 +104,6 @@ def _attribute(attr: Attr) -> object:
         return (attr.shape, attr.dtype, repr(attr.value))
     if isinstance(attr, View):
         return (attr.tensor, attr.block, attr.mode, repr(attr.pad))
+    if isinstance(attr, Elements):
+        return (attr.tensor, attr.shape, attr.tiled, repr(attr.pad))
     return (type(attr), attr)

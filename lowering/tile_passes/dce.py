@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gizml_tile.nodes import Node, Region, TileProgram, param, rebuild
+from gizml_tile.nodes import EFFECTS, Node, Region, TileProgram, param, rebuild
 
 
 def eliminate_dead(program: TileProgram) -> TileProgram:
@@ -76,7 +76,7 @@ class _Liveness:
             for each in (*region.params, *region.nodes):
                 self._owner[each] = owner
         for node in region.nodes:
-            if node.op == "put":
+            if node.op in EFFECTS:
                 self._stores.append(node)
             elif node.op == "result":
                 assert isinstance(node.attr, int)

@@ -89,7 +89,9 @@ def _pasts(node: Node, operands: list[_Pasts], program: TileProgram) -> _Pasts:
         case "max" | "min":
             along = operands[0][1 - int(node.attr)]  # type: ignore[arg-type]
             return (None, along) if node.attr == 0 else (along, None)
-        case "dot" | "sum" | "reduce" | "scan" | "part" | "select" | "iota" | "value" | "scalar" | "result":
+        case "dot" | "sum" | "reduce" | "scan" | "part" | "select":
+            return _UNKNOWN
+        case "gather" | "iota" | "value" | "scalar" | "result":
             return _UNKNOWN
     first, second = (_combined(node, axis, [each[axis] for each in operands]) for axis in (0, 1))
     return first, second

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from gizml_tile.dtypes import F32, I64, MASK, DType, math_dtype
+from gizml_tile.lowering.tile_passes.addresses import fold_places
 from gizml_tile.lowering.tile_passes.constants import compare, convert, evaluate, wrap
 from gizml_tile.lowering.tile_passes.rewriting import Emit, Rewriting
 from gizml_tile.nodes import COMPARISONS, REDUCTIONS, Const, Node, TileProgram, make
@@ -20,6 +21,8 @@ def fold(program: TileProgram) -> TileProgram:
 
 
 def _fold(node: Node, emit: Emit) -> Node:
+    if node.op in ("gather", "scatter"):
+        return fold_places(node, emit)
     if node.op == "put":
         return node
     if node.is_index:

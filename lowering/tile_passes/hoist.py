@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from gizml_tile.lowering.tile_passes.rewriting import stored_tensors
-from gizml_tile.nodes import Node, Region, TileProgram, View, rebuild
+from gizml_tile.nodes import EFFECTS, READS, Node, Region, TileProgram, rebuild, tensor_of
 
 
 def hoist(program: TileProgram, *, may_alias: bool = False) -> TileProgram:
@@ -66,11 +66,10 @@ class _Motion:
             regions.append(copy)
             needs = max(needs, inner.needs)
             reads |= inner.reads
-        if node.op == "read":
-            assert isinstance(node.attr, View)
-            reads.add(node.attr.tensor)
+        if node.op in READS:
+            reads.add(tensor_of(node))
         level = depth
-        if node.op != "put" and not self._stored.get(node):
+        if node.op not in EFFECTS and not self._stored.get(node):
             while level > needs and self._movable(self._frames[level], reads):
                 level -= 1
         args = self._values(node.args)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from gizml_tile.nodes import Node, Region, TileProgram, View, rebuild
+from gizml_tile.nodes import EFFECTS, Node, Region, TileProgram, rebuild, tensor_of
 
 Emit = Callable[[Node], Node]
 Rule = Callable[[Node, Emit], Node]
@@ -91,9 +91,8 @@ def stored_tensors(program: TileProgram) -> dict[Node, frozenset[int]]:
     def collect(region: Region) -> frozenset[int]:
         found: set[int] = set()
         for node in region.nodes:
-            if node.op == "put":
-                assert isinstance(node.attr, View)
-                found.add(node.attr.tensor)
+            if node.op in EFFECTS:
+                found.add(tensor_of(node))
             elif node.regions:
                 inner = frozenset().union(*(collect(each) for each in node.regions))
                 stored[node] = inner

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import addressing_cases
 import benchmark_cases
 import elementwise_cases
 import product_cases
@@ -30,7 +31,7 @@ from gizml_tile.kernel import Kernel
 from gizml_tile.lowering.emit.amdgpu.intrinsics import ARCHS, INTRINSICS, intrinsic
 from gizml_tile.target import Target
 
-CASES = [*elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES]
+CASES = [*addressing_cases.CASES, *elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES]
 # Ragged blocks are computed with on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 

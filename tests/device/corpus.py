@@ -12,6 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import addressing_cases
 import elementwise_cases
 import numpy as np
 import product_cases
@@ -25,7 +26,9 @@ from placed import Device
 import gizml_tile as tile
 
 CASES: dict[str, Case] = {
-    case.name: case for case in [*elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES]
+    case.name: case
+    for module in (addressing_cases, elementwise_cases, row_cases, product_cases)
+    for case in module.CASES
 }
 UNIT = 2.0**-24
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import addressing_cases
 import elementwise_cases
 import product_cases
 import pytest
@@ -13,7 +14,7 @@ from gizml_tile import TileError
 from gizml_tile.lowering.simulate.findings import COSTS
 from gizml_tile.target import gpus
 
-CASES = [*elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES]
+CASES = [*addressing_cases.CASES, *elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES]
 # One of each family that plans differ for.
 ARCHS = ("sm_75", "sm_80", "sm_90a", "sm_120a", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "apple9")
 KINDS = {target.arch: target.kind for target in gpus()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import addressing_cases
 import elementwise_cases
 import product_cases
 import pytest
@@ -17,7 +18,7 @@ from gizml_tile import simulating
 TOO_LARGE = {"matmul 8 warps, 3 stages"}
 CASES = [
     case
-    for case in (*elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES)
+    for case in (*addressing_cases.CASES, *elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES)
     if case.name not in TOO_LARGE
 ]
 # The type bfloat came with apple8, so BF16 is another text before.

@@ -9,7 +9,19 @@ import pytest
 from gizml_tile.check import RULES, check
 from gizml_tile.combining import built_in
 from gizml_tile.dtypes import BF16, F32, I8, I32, I64, MASK
-from gizml_tile.nodes import Combining, Const, Node, Region, Scalar, Tensor, TileProgram, View, make, param
+from gizml_tile.nodes import (
+    Combining,
+    Const,
+    Elements,
+    Node,
+    Region,
+    Scalar,
+    Tensor,
+    TileProgram,
+    View,
+    make,
+    param,
+)
 
 TENSORS = (Tensor("a", F32, 2), Tensor("b", BF16, 2), Tensor("n", I8, 1))
 SCALARS = (Scalar("s", F32), Scalar("i", I64))
@@ -97,6 +109,20 @@ BROKEN = {
     "put not written": node("put", (TILE, INDEX, INDEX), View(1, (8, 4)), (), None),
     "put shape": node("put", (TILE, INDEX, INDEX), View(0, (1, 4)), (), None),
     "put type": node("put", (INTEGER, INDEX, INDEX), View(0, (8, 4)), (), None),
+    "gather rank": node("gather", (INDEX,), Elements(0, (8, 4), 1, (), 0.0)),
+    "gather axes": node("gather", (INDEX, INDEX, INTEGER), Elements(0, (8, 4), 2, (2,), 0.0)),
+    "gather operands": node("gather", (INDEX, INDEX), Elements(0, (8, 4), 2, (0,), 0.0)),
+    "gather index": node("gather", (INTEGER, INDEX), Elements(0, (8, 4), 2, (), 0.0)),
+    "gather tile": node("gather", (INDEX, INDEX, TILE), Elements(0, (8, 4), 2, (0,), 0.0)),
+    "gather mask": node("gather", (INDEX, INDEX, INTEGER, TILE), Elements(0, (8, 4), 2, (0,), 0.0)),
+    "gather shape": node("gather", (INDEX, INDEX, INTEGER), Elements(0, (1, 4), 2, (0,), 0.0), (1, 4)),
+    "gather pad": node("gather", (INDEX, INDEX, INTEGER), Elements(0, (8, 4), 2, (0,), 0)),
+    "gather type": node("gather", (INDEX, INDEX, INTEGER), Elements(1, (8, 4), 2, (0,), 0.0)),
+    "scatter not written": node(
+        "scatter", (NARROW, INDEX, INDEX, INTEGER), Elements(1, (8, 4), 2, (0,)), (), None
+    ),
+    "scatter shape": node("scatter", (TILE, INDEX, INDEX), Elements(0, (1, 4), 2, ()), (), None),
+    "scatter type": node("scatter", (INTEGER, INDEX, INDEX), Elements(0, (8, 4), 2, ()), (), None),
     "neg of a mask": node("neg", (MASKS,), None, (8, 4), MASK),
     "neg type": node("neg", (NARROW,), None, (8, 4), BF16),
     "exp attribute": node("exp", (TILE,)),

@@ -30,15 +30,12 @@ class Block:
     """A block of a tensor as a function addresses it, row ``r`` and column ``c`` counting from its start."""
 
     scope: Scope
-    view: View
+    dtype: DType
+    pad: float | int | bool
     pointer: str
     inside: str  # whether the leading coordinates are
     rows: Along
     columns: Along
-
-    @property
-    def dtype(self) -> DType:
-        return self.scope.unit.program.tensors[self.view.tensor].dtype
 
     def holds(self, row: Value, rows: int, column: Value, columns: int) -> str:
         """Whether all of a part of the block lies inside the tensor."""
@@ -69,7 +66,15 @@ class Block:
         if not across.nonnegative:
             checks.append(function.compare("sge", where, 0))
         checks.append(function.compare("slt", where, across.size))
-        inside = function.all_of(checks)
+        return self._cut(function.offset(self.pointer, offset), function.all_of(checks), along, width)
+
+    def run(self, width: int) -> Line:
+        """The columns from the block's pointer on, taken ``width`` at a time."""
+        return self._cut(self.pointer, self.inside, self.columns, width)
+
+    def _cut(self, pointer: str, inside: str, along: Along, width: int) -> Line:
+        """A line from a pointer on, up to the tensor's end."""
+        function = self.scope.function
         length = function.choose(inside, function.maximum(function.sub(along.size, along.start), 0), 0)
         start: Value = 0
         if not along.nonnegative:
@@ -81,7 +86,6 @@ class Block:
             # Places count in 32 bits: no tile is longer than 2^20.
             shortened = function.emit(f"trunc i64 {function.minimum(length, 2**30)} to i32")
             limit = broadcast(function, "i32", shortened, width)
-        pointer = function.offset(self.pointer, offset)
         return Line(self, pointer, start, length, along.stride_bytes, width, limit)
 
 
@@ -97,27 +101,33 @@ class Line:
     width: int
     limit: str  # the length in every lane
 
-    def load(self, arithmetic: Arithmetic, place: Value, masks: Masks) -> str:
+    def load(
+        self, arithmetic: Arithmetic, place: Value, masks: Masks, chosen: str | None = None
+    ) -> str:
         """Elements from ``place`` on as they are in registers, the pad outside.
 
         ``masks`` are shared by the reads and stores of one place; None promises that all of it is inside.
+        ``chosen`` masks further lanes.
         """
-        dtype, pad = self.block.dtype, self.block.view.pad
+        dtype, pad = self.block.dtype, self.block.pad
         storage = arithmetic.storage_type(dtype)
         single = arithmetic.with_width(1)
+        if chosen is not None and masks is None:
+            masks = {}
         if masks is None and self.width > 1:
             return self._load_inside(arithmetic, place)
         if self.width == 1:
-            return single.decode(dtype, self._load_one(single, place, pad))
+            return single.decode(dtype, self._load_one(single, place, pad, chosen=chosen))
         assert masks is not None
         if self.stride_bytes == 0:
             value = single.decode(dtype, self._load_one(single, 0, pad, anywhere=True))
             value = broadcast(self._function, single.type(dtype), value, self.width)
             outside = arithmetic.constant(math_dtype(dtype), pad)
-            return arithmetic.select(math_dtype(dtype), self._mask(place, masks), value, outside)
+            mask = self._mask(place, masks, chosen)
+            return arithmetic.select(math_dtype(dtype), mask, value, outside)
         kind = single.storage_type(dtype)
-        pads = splat(kind, _raw_text(dtype, pad), self.width)
-        mask = self._mask(place, masks)
+        pads = splat(kind, raw_text(dtype, pad), self.width)
+        mask = self._mask(place, masks, chosen)
         raw = self._masked(
             "load", storage, kind, place, [f"{vector('i1', self.width)} {mask}", f"{storage} {pads}"]
         )
@@ -146,8 +156,10 @@ class Line:
         raw = self._masked("load", storage, kind, place, [every, f"{storage} poison"])
         return arithmetic.decode(dtype, raw)
 
-    def store(self, arithmetic: Arithmetic, value: str, place: Value, masks: Masks) -> None:
-        """Writes ``value`` from ``place`` on; what lies outside the tensor is not written."""
+    def store(
+        self, arithmetic: Arithmetic, value: str, place: Value, masks: Masks, chosen: str | None = None
+    ) -> None:
+        """Writes ``value`` from ``place`` on, only ``chosen`` lanes, and nothing outside the tensor."""
         dtype = self.block.dtype
         raw = arithmetic.encode(dtype, value)
         storage = arithmetic.storage_type(dtype)
@@ -159,14 +171,16 @@ class Line:
                 function.store(storage, raw, address, dtype.bytes)
                 return []
 
-            function.when(self._inside(place), write)
+            function.when(self._inside(place, chosen), write)
             return
+        if chosen is not None and masks is None:
+            masks = {}
         if masks is None and self.stride_bytes == dtype.bytes:
             address = function.offset(self.pointer, function.mul(place, dtype.bytes))
             function.store(storage, raw, address, dtype.bytes)
             return
         kind = arithmetic.with_width(1).storage_type(dtype)
-        mask = splat("i1", "true", self.width) if masks is None else self._mask(place, masks)
+        mask = splat("i1", "true", self.width) if masks is None else self._mask(place, masks, chosen)
         self._masked("store", storage, kind, place, [f"{vector('i1', self.width)} {mask}"], raw)
 
     def _masked(
@@ -199,23 +213,33 @@ class Line:
         return self.block.scope.function
 
     def _load_one(
-        self, single: Arithmetic, place: Value, pad: float | int | bool, *, anywhere: bool = False
+        self,
+        single: Arithmetic,
+        place: Value,
+        pad: float | int | bool,
+        *,
+        anywhere: bool = False,
+        chosen: str | None = None,
     ) -> str:
         """One element as it is stored, or the pad: its address is chosen, so that nothing branches."""
         function, dtype = self._function, self.block.dtype
         address = function.offset(self.pointer, function.mul(place, self.stride_bytes))
         kind = single.storage_type(dtype)
-        inside = function.compare("sgt", self.length, 0) if anywhere else self._inside(place)
-        outside = function.module.constant(kind, _raw_text(dtype, pad))
+        inside = function.compare("sgt", self.length, 0) if anywhere else self._inside(place, chosen)
+        outside = function.module.constant(kind, raw_text(dtype, pad))
         chosen = function.emit(f"select i1 {inside}, ptr {address}, ptr {outside}")
         return function.load(kind, chosen, dtype.bytes)
 
-    def _inside(self, place: Value) -> str:
+    def _inside(self, place: Value, chosen: str | None = None) -> str:
         function = self._function
-        return function.compare("ult", function.sub(place, self.start), self.length)
+        inside = function.compare("ult", function.sub(place, self.start), self.length)
+        return inside if chosen is None else function.all_of([inside, chosen])
 
-    def _mask(self, place: Value, masks: dict[object, str]) -> str:
+    def _mask(self, place: Value, masks: dict[object, str], chosen: str | None = None) -> str:
         """Which lanes from ``place`` on lie inside; shared by the reads and stores of a pass."""
+        if chosen is not None:
+            inside = self._mask(place, masks)
+            return self._function.emit(f"and {vector('i1', self.width)} {inside}, {chosen}")
         key = (self.limit, self.start, place)
         if key not in masks:
             function = self._function
@@ -264,7 +288,8 @@ def block_of(scope: Scope, node: Node) -> Block:
         axes.append(Along(start, tensor.sizes[axis], stride, nonnegative))
     if len(axes) == 1:
         axes.insert(0, Along(0, 1, 0, True))
-    return Block(scope, view, pointer, function.all_of(checks), axes[0], axes[1])
+    dtype = scope.unit.program.tensors[view.tensor].dtype
+    return Block(scope, dtype, view.pad, pointer, function.all_of(checks), axes[0], axes[1])
 
 
 def broadcast(function: Function, kind: str, value: str, width: int) -> str:
@@ -281,7 +306,7 @@ def numbers(kind: str, width: int) -> str:
     return "0" if width == 1 else f"<{', '.join(f'{kind} {lane}' for lane in range(width))}>"
 
 
-def _raw_text(dtype: DType, value: float | int | bool) -> str:
+def raw_text(dtype: DType, value: float | int | bool) -> str:
     """A number as it is stored, as an LLVM constant."""
     stored = np.asarray(value).astype(to_numpy(dtype))
     if dtype is DType.F32:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gizml_tile.lowering.emit.cpu.normalise import ELEMENTWISE
-from gizml_tile.nodes import Node, View
+from gizml_tile.nodes import EFFECTS, Node, View
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ def deep_product(loop: Node) -> tuple[DeepProduct, ...] | None:
         if not (_lengthens(left, 1, turn, carried) and _lengthens(right, 0, turn, carried)):
             return None
         products.append(DeepProduct(first, left, right, turn, start, stop, left.shape[1]))
-    if any(node.op in ("put", "loop", "cond") for node in region.nodes):
+    if any(node.op in EFFECTS or node.regions for node in region.nodes):
         return None
     return tuple(products)
 

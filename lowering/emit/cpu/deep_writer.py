@@ -23,6 +23,7 @@ from gizml_tile.lowering.emit.cpu.packs import (
 from gizml_tile.lowering.emit.cpu.schedule import DeepItem, DeepTerm
 from gizml_tile.lowering.emit.cpu.scope import Scope
 from gizml_tile.lowering.emit.cpu.shapes import Ahead, DotShape, Finish, depth_step
+from gizml_tile.nodes import tensor_of
 
 # Does something with a block of a product: see ``Finish``.
 Write = Callable[[str, Value, int, Value, int], None]
@@ -116,7 +117,7 @@ class DeepWriter:
             function.mul(block.columns.start, block.columns.stride_bytes),
         )
         operand.pointer = function.offset(block.pointer, offset)
-        operand.row_stride = scope.tensors[block.view.tensor].strides[-2]
+        operand.row_stride = scope.tensors[tensor_of(pack.packing.source)].strides[-2]
         operand.inside = function.all_of(checks)
         operand.length = function.sub(along.size, along.start)
         return operand

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gizml_tile.dtypes import BF16, F32, I32, MASK
 from gizml_tile.lowering.emit.cpu.access import Block, Line, Masks, block_of, broadcast, numbers
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.builder import Value, float_text, splat, vector
+from gizml_tile.lowering.emit.cpu.elements import Addresses
 from gizml_tile.lowering.emit.cpu.schedule import Buffer, is_scalar
 from gizml_tile.lowering.emit.cpu.scope import Scope, apply, register_dtype
 from gizml_tile.nodes import Const, Node
@@ -21,12 +22,20 @@ class Pass:
     scope: Scope
     buffers: dict[Node, Buffer]
     blocks: dict[Node, Block] = field(default_factory=dict)
+    addresses: dict[Node, Addresses] = field(default_factory=dict)
 
     def prepare(self, roots: tuple[Node, ...], made: frozenset[Node] = frozenset()) -> None:
         """Addresses every block that values will be read from; ``made`` are computed, not loaded."""
         for node in self.virtual(roots, made):
             if node.op == "read" and node not in self.blocks:
                 self.blocks[node] = block_of(self.scope, node)
+            elif node.op == "gather" and node not in self.addresses:
+                self.addresses[node] = Addresses.of(self.scope, node)
+
+    def without(self, made: frozenset[Node]) -> Pass:
+        """The same pass, where what it makes itself is computed also at places that it has not come to."""
+        buffers = {node: buffer for node, buffer in self.buffers.items() if node not in made}
+        return replace(self, buffers=buffers)
 
     def virtual(self, roots: tuple[Node, ...], made: frozenset[Node] = frozenset()) -> list[Node]:
         """The nodes that are computed to get ``roots``, and the leaves that are loaded."""
@@ -72,6 +81,10 @@ class RowPlace:
             elif node.op == "read":
                 row = 0 if node.shape[0] == 1 else self.row
                 self.lines[node] = shared.blocks[node].row(row, self.width)
+            elif node.op == "gather" and self.width > 1 and shared.addresses[node].run is not None:
+                self.lines[node] = self.run(shared.addresses[node], made)
+                if shared.addresses[node].chooses:
+                    pending.append(node.args[-1])
             elif node.op != "transpose":
                 if node.op == "div" and (reciprocal := self._reciprocal(node)):
                     self.reciprocals[node] = reciprocal
@@ -87,6 +100,12 @@ class RowPlace:
             kind = scope.arithmetic(1).type(register_dtype(node))
             self.uniform[node] = broadcast(scope.function, kind, value, self.width)
         return self.uniform[node]
+
+    def run(self, addresses: Addresses, made: frozenset[Node] = frozenset()) -> Line:
+        """A row of a gather or scatter whose elements are neighbours in memory."""
+        first = RowPlace(self.shared.without(made), self.row, self.local, 1)
+        first.prepare(addresses.tiles)
+        return addresses.line(first.at(0).value, self.width)
 
     def at(self, column: Value, *, inside: bool = False) -> Place:
         """The vector of columns from ``column`` on; ``inside`` promises that no edge crosses it."""
@@ -177,6 +196,13 @@ class Place:
             return count(self.shared.scope, node, self.row, self.column, self.width, axis=1)
         if node.op == "read":
             return self.parent.lines[node].load(arithmetic, self.column, self.masks)
+        if node.op == "gather":
+            addresses = self.shared.addresses[node]
+            line = self.parent.lines.get(node)
+            if line is None:
+                return addresses.load(arithmetic, self.value)
+            chosen = self.value(node.args[-1]) if addresses.chooses else None
+            return line.load(arithmetic, self.column, self.masks, chosen)
         if node.op == "transpose":
             if node.shape[1] == 1:  # a row standing up, one element at a time
                 return ColumnPlace(self.shared, self.row, self.local, self.width).value(node)
@@ -273,6 +299,8 @@ class ColumnPlace:
         if node.op == "read":
             line = self.shared.blocks[node].column(0, self.width)
             return line.load(self.arithmetic, self.row, self.masks)
+        if node.op == "gather":
+            return self.shared.addresses[node].load(self.arithmetic, self.value)
         if node.op == "transpose":
             # A row standing up.
             place = RowPlace(self.shared, 0, 0, self.width)

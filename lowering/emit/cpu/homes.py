@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from gizml_tile.lowering.emit.cpu.packing import Machine, is_packable, packs_left
 from gizml_tile.lowering.emit.cpu.schedule import is_scalar
-from gizml_tile.nodes import ALONG, STRUCTURED, Node, Region
+from gizml_tile.nodes import ALONG, EFFECTS, READS, STRUCTURED, Node, Region
 
 # What one element costs beside an addition.
 COSTS = {
     "const": 0, "iota": 0, "transpose": 0, "read": 2, "to": 3, "div": 6, "sqrt": 6, "rem": 12,
     "rsqrt": 12, "floordiv": 12, "floormod": 14, "exp": 14, "exp2": 12, "log": 20, "sigmoid": 22,
-    "tanh": 24, "gelu": 40, "gelu_erf": 40,
+    "tanh": 24, "gelu": 40, "gelu_erf": 40, "gather": 8,
 }  # fmt: skip
 # From this cost on a value that two passes use is stored by the first.
 STORE_COST = 8
@@ -71,7 +71,7 @@ def choose_homes(region: Region, machine: Machine, ordered: bool) -> Homes:
             elif user.op in STRUCTURED:
                 nested.add(node)
                 wanted |= node.op == "transpose"
-            elif user.op in ALONG or user.op in ("put", "transpose"):
+            elif user.op in ALONG or user.op in EFFECTS or user.op == "transpose":
                 passes.add(max(levels.get(arg, 0) for arg in user.args))
                 wanted = True
             elif is_scalar(user) or user in homes.stored:
@@ -95,8 +95,10 @@ def choose_homes(region: Region, machine: Machine, ordered: bool) -> Homes:
 def _is_kept(node: Node, passes: int, nested: bool, wide: bool, ordered: bool) -> bool:
     if node.op in ALONG or node.op in ("dot", "part", "result"):
         return False  # these have homes of their own
+    if node.op in READS and ordered:
+        return True
     if node.op == "read":
-        return ordered
+        return False
     if node.op in ("const", "iota", "transpose"):
         return False
     rows, columns = node.shape
@@ -125,7 +127,7 @@ def _cost(node: Node) -> int:
 
 
 def _needed(region: Region) -> set[Node]:
-    pending = [node for node in region.nodes if node.op == "put" or _has_effects(node)]
+    pending = [node for node in region.nodes if node.op in EFFECTS or _has_effects(node)]
     pending.extend(region.results)
     needed: set[Node] = set()
     while pending:
@@ -140,7 +142,7 @@ def _needed(region: Region) -> set[Node]:
 
 
 def _has_effects(node: Node) -> bool:
-    return any(inner.op == "put" for region in node.regions for inner in region.walk())
+    return any(inner.op in EFFECTS for region in node.regions for inner in region.walk())
 
 
 def _users(region: Region, needed: set[Node]) -> dict[Node, list[Node]]:

@@ -20,7 +20,7 @@ from gizml_tile.lowering.emit.cpu.packing import Pack, is_invariant, is_thin, li
 from gizml_tile.lowering.emit.cpu.panels import Packer
 from gizml_tile.lowering.emit.cpu.scope import Scope, Unit
 from gizml_tile.lowering.emit.cpu.shapes import depth_step
-from gizml_tile.nodes import Node, View
+from gizml_tile.nodes import Elements, Node, View
 
 # All operands staged for a launch may take this much memory together.
 STAGED_BYTES = 1 << 29
@@ -73,7 +73,7 @@ def tensors_of(nodes: Sequence[Node]) -> set[int]:
         if node in seen:
             continue
         seen.add(node)
-        if isinstance(node.attr, View):
+        if isinstance(node.attr, View | Elements):
             found.add(node.attr.tensor)
         elif node.op == "size":
             assert isinstance(node.attr, tuple)

@@ -194,6 +194,8 @@ class Packer:
         """Brings rows near that are packed soon: they are short and far apart, which defeats the hardware."""
         function = self.scope.function
         for node, line in place.lines.items():
+            if node.op != "read":
+                continue
             element_bytes = line.block.dtype.bytes
             row_bytes = node.shape[1] * element_bytes
             if line.stride_bytes != element_bytes or node.shape[0] == 1 or row_bytes > SHORT_ROW_BYTES:

@@ -37,7 +37,19 @@ from gizml_tile.lowering.emit.cpu.schedule import (
     is_scalar,
 )
 from gizml_tile.lowering.emit.cpu.shapes import DotShape, depth_step
-from gizml_tile.nodes import Combining, Const, Node, Region, TileProgram, View
+from gizml_tile.nodes import (
+    ACCESSES,
+    EFFECTS,
+    READS,
+    Combining,
+    Const,
+    Elements,
+    Node,
+    Region,
+    TileProgram,
+    View,
+    tensor_of,
+)
 
 
 @dataclass
@@ -47,6 +59,8 @@ class Context:
     machine: Machine
     # reads and stores of different tensors may touch the same memory: keep them in program order
     ordered: bool
+    # of the tensors: one that is also seen with its axes swapped has one name
+    names: tuple[str, ...]
     packs: list[Pack] = field(default_factory=list)
     # left operands as bf16 or padded to the micro-kernel's step, by node, width and whether bf16
     lefts: dict[tuple[Node, int, bool], Task] = field(default_factory=dict)
@@ -54,12 +68,13 @@ class Context:
 
 def plan(program: TileProgram, machine: Machine, *, may_alias: bool) -> tuple[RegionPlan, list[Pack]]:
     """The plan of a normalised program's body and the operands that functions of their own pack."""
-    read: set[int] = set()
-    written: set[int] = set()
+    read: set[str] = set()
+    written: set[str] = set()
     for node in program.body.walk():
-        if isinstance(node.attr, View):
-            (read if node.op == "read" else written).add(node.attr.tensor)
-    context = Context(machine, bool(written) and (may_alias or bool(read & written)))
+        if node.op in ACCESSES:
+            (read if node.op in READS else written).add(program.tensors[tensor_of(node)].name)
+    names = tuple(tensor.name for tensor in program.tensors)
+    context = Context(machine, bool(written) and (may_alias or bool(read & written)), names)
     region, _ = plan_region(program.body, {}, (), context, outermost=True)
     return region, context.packs
 
@@ -100,7 +115,7 @@ class _Planner(Placement):
     ready: list[tuple[int, Node | Pack]] = field(default_factory=list)
     outside: list[Pack] = field(default_factory=list)
     # for the order of reads and stores
-    last_put: dict[int, int] = field(default_factory=dict)
+    last_put: dict[str, int] = field(default_factory=dict)
     last_effect: int = -1
     last_read: int = -1
     made_here: set[Task] = field(default_factory=set)
@@ -125,7 +140,7 @@ class _Planner(Placement):
                 self.cond(node)
             case "result":
                 pass
-            case "put":
+            case "put" | "scatter":
                 self.put(node)
             case "dot":
                 self.dot(node)
@@ -148,7 +163,7 @@ class _Planner(Placement):
 
     def scalar(self, node: Node) -> None:
         after = self.whole(node.args) - 1
-        if node.op == "read" and self.context.ordered:
+        if node.op in READS and self.context.ordered:
             after = max(after, self.last_effect)
             self.last_read = max(self.last_read, after + 1)
         self.done[node] = after
@@ -160,22 +175,22 @@ class _Planner(Placement):
         return self.buffers[node]
 
     def store(self, node: Node) -> None:
-        earliest = self.last_effect + 1 if node.op == "read" and self.context.ordered else 0
+        earliest = self.last_effect + 1 if node.op in READS and self.context.ordered else 0
         rows, columns = node.shape
         task = Task("store", node, rows, columns, node.args, self.home_of(node), makes=True)
         self.add(task, earliest)
-        if node.op == "read":
+        if node.op in READS:
             self.last_read = max(self.last_read, task.group)
 
     def put(self, node: Node) -> None:
-        view = node.attr
-        assert isinstance(view, View)
-        earliest = self.last_put.get(view.tensor, -1) + 1
+        assert isinstance(node.attr, View | Elements)
+        name = self.context.names[tensor_of(node)]
+        earliest = self.last_put.get(name, -1) + 1
         if self.context.ordered:
             earliest = max(earliest, self.last_read + 1, self.last_effect + 1)
-        rows, columns = view.shape
-        task = self.add(Task("put", node, rows, columns, node.args), earliest)
-        self.last_put[view.tensor] = task.group
+        rows, columns = node.attr.shape
+        task = self.add(Task(node.op, node, rows, columns, node.args), earliest)
+        self.last_put[name] = task.group
         self.last_effect = max(self.last_effect, task.group)
 
     def reduction(self, node: Node) -> None:
@@ -375,9 +390,9 @@ class _Planner(Placement):
             self.done[result] = number
         inner = [found for region in node.regions for found in region.walk()]
         for found in inner:
-            if isinstance(found.attr, View) and found.op == "put":
-                self.last_put[found.attr.tensor] = number
-        if any(found.op in ("put", "read") for found in inner):
+            if found.op in EFFECTS:
+                self.last_put[self.context.names[tensor_of(found)]] = number
+        if any(found.op in ACCESSES for found in inner):
             self.last_effect = max(self.last_effect, number)
             self.last_read = max(self.last_read, number)
 

@@ -64,7 +64,7 @@ class Buffer:
 class Task:
     """One thing a group does; ``node`` is the value (kind "store") or the operation itself."""
 
-    kind: str  # store put reduce column_reduce dot turn pack
+    kind: str  # store put scatter reduce column_reduce dot turn pack
     node: Node
     rows: int
     columns: int
@@ -87,7 +87,7 @@ class Task:
     @property
     def key(self) -> tuple[object, ...]:
         """Tasks with equal keys can share a pass over the block."""
-        if self.kind in ("store", "put", "reduce"):
+        if self.kind in ("store", "put", "scatter", "reduce"):
             return ("wide", self.columns) if self.columns > 1 else ("tall",)
         if self.kind == "column_reduce":
             return ("columns", self.columns)

@@ -154,6 +154,11 @@ class Scope:
                 from gizml_tile.lowering.emit.cpu.access import block_of
 
                 return block_of(self, node).row(0, 1).load(self.arithmetic(1), 0, {})
+            case "gather", _:
+                from gizml_tile.lowering.emit.cpu.elements import Addresses
+
+                addresses = Addresses.of(self, node)
+                return addresses.load(self.arithmetic(1), lambda tile: str(self.scalar(tile)))
             case "value", DType():
                 return self.arithmetic(1).convert(I64, node.attr, str(self.scalar(node.args[0])))
         args = [self.scalar(arg) for arg in node.args]

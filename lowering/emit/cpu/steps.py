@@ -10,6 +10,7 @@ from gizml_tile.dtypes import MASK, math_dtype
 from gizml_tile.lowering.emit.cpu.access import Line, block_of
 from gizml_tile.lowering.emit.cpu.builder import Value
 from gizml_tile.lowering.emit.cpu.dot import micro_product
+from gizml_tile.lowering.emit.cpu.elements import Addresses
 from gizml_tile.lowering.emit.cpu.evaluate import (
     ColumnPlace,
     Pass,
@@ -31,7 +32,7 @@ from gizml_tile.lowering.emit.cpu.totals import (
     total_type,
     total_value,
 )
-from gizml_tile.nodes import Node, View
+from gizml_tile.nodes import Node, tensor_of
 
 # Sums have this many running totals, which bounds their error: n/64 additions each, then a tree.
 TOTALS = 64
@@ -114,6 +115,7 @@ class GroupWriter:
         reductions = [task for task in tasks if task.kind == "reduce"]
         unroll = min(columns // width, max(1, TOTALS // width) if reductions else UNROLL)
         puts = {task: block_of(scope, task.node) for task in tasks if task.kind == "put"}
+        scatters = _scatters(scope, tasks)
         later_puts = [
             block_of(scope, task.node)
             for task in later
@@ -125,6 +127,9 @@ class GroupWriter:
             place = RowPlace(shared, row, local, width)
             place.prepare(roots, made)
             lines = {task: block.row(row, width) for task, block in puts.items()}
+            for task, addresses in scatters.items():
+                if width > 1 and addresses.run is not None:
+                    lines[task] = place.run(addresses, made)
             later_lines = [block.row(row, width) for block in later_puts]
             initial = [
                 (scope.arithmetic(width).type(total_type(task)), identity(scope, task, width))
@@ -146,9 +151,14 @@ class GroupWriter:
                             totals[number] = accumulate(scope, task, totals[number], here)
                         elif task.kind == "store":
                             self._store(task, here, made)
+                        elif task in lines:
+                            value = put_value(scope, task, here)
+                            chooses = task in scatters and scatters[task].chooses
+                            chosen = here.value(task.node.args[-1]) if chooses else None
+                            lines[task].store(scope.arithmetic(width), value, here.column, here.masks, chosen)
                         else:
                             value = put_value(scope, task, here)
-                            lines[task].store(scope.arithmetic(width), value, here.column, here.masks)
+                            scatters[task].store(scope.arithmetic(width), value, here.value)
                 return totals
 
             edge: Value = 0
@@ -181,7 +191,7 @@ class GroupWriter:
         """
         function = self.scope.function
         for node, line in here.parent.lines.items():
-            if node.shape[0] > 1:
+            if node.op == "read" and node.shape[0] > 1:
                 ahead = function.mul(line.block.rows.stride_bytes, block_rows)
                 self._fetch(line, here.column, ahead, "0")
         for line in later:
@@ -227,6 +237,7 @@ class GroupWriter:
         width = min(scope.unit.lanes, block_rows)
         shared, _, made = self._pass(tasks)
         puts = {task: block_of(scope, task.node) for task in tasks if task.kind == "put"}
+        scatters = _scatters(scope, tasks)
 
         def in_rows(local: Value, _: list[str]) -> Sequence[str]:
             place = ColumnPlace(shared, function.add(first_row, local), local, width)
@@ -235,6 +246,10 @@ class GroupWriter:
                     line = puts[task].column(0, width)
                     value = put_value(scope, task, place)
                     line.store(scope.arithmetic(width), value, place.row, place.masks)
+                    continue
+                if task in scatters:
+                    value = put_value(scope, task, place)
+                    scatters[task].store(scope.arithmetic(width), value, place.value)
                     continue
                 assert task.buffer is not None
                 value = place.memo.get(task.node) or (
@@ -409,17 +424,22 @@ class GroupWriter:
 
 
 def _roots(task: Task) -> tuple[Node, ...]:
-    if task.kind == "store":
-        return (task.node,)
+    match task.kind:
+        case "store":
+            return (task.node,)
+        case "scatter":
+            return tuple(arg for arg in task.node.args if arg.is_tile)
     return (task.node.args[0],)
+
+
+def _scatters(scope: Scope, tasks: Sequence[Task]) -> dict[Task, Addresses]:
+    return {task: Addresses.of(scope, task.node) for task in tasks if task.kind == "scatter"}
 
 
 def put_value(scope: Scope, task: Task, here: Place | ColumnPlace) -> str:
     """What a put stores, of the kind that the tensor's type has in registers."""
     node = task.node.args[0]
-    view = task.node.attr
-    assert isinstance(view, View)
-    target = math_dtype(scope.unit.program.tensors[view.tensor].dtype)
+    target = math_dtype(scope.unit.program.tensors[tensor_of(task.node)].dtype)
     source = register_dtype(node)
     value = here.value(node)
     return value if source is target else here.arithmetic.convert(source, target, value)

@@ -7,7 +7,7 @@ from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.memory import view_of
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import Bulk
-from gizml_tile.nodes import Node, View
+from gizml_tile.nodes import ACCESSES, Node, View
 
 # Beyond the end of every tensor that has boxes, and with room for a block in an I32.
 _FAR = 1 << 30
@@ -36,7 +36,7 @@ def corner(x: Expansion, node: Node) -> list[Value]:
 
 def _inside(x: Expansion, node: Node) -> list[bool]:
     """Along which of the tensor's axes a block surely is inside it."""
-    accesses = [each for each in x.program.body.walk() if each.op in ("read", "put")]
+    accesses = [each for each in x.program.body.walk() if each.op in ACCESSES]
     facts = x.plan.signature.facts[accesses.index(node)]
     before = len(node.args[node.op == "put" :]) - len(facts.inside)
     return [*[facts.leading] * before, *facts.inside]

@@ -1,0 +1,132 @@
+"""Kernels whose data say where elements are; the same bits on every device."""
+
+from __future__ import annotations
+
+import numpy as np
+from gpu_cases import Case, laid_out, numbers, room
+
+import gizml_tile as tile
+from gizml_tile import I32, I64
+
+
+def places(count: int, size: int, *shape: int, kind: str = "i4", seed: int = 0) -> np.ndarray:
+    """Places in an axis of a size, some of them outside at both ends."""
+    found = np.random.default_rng([seed, count]).integers(-3, size + 3, count)
+    return found.reshape(shape or (count,)).astype(np.dtype(kind))
+
+
+def permutation(size: int) -> np.ndarray:
+    return np.random.default_rng(size).permutation(size).astype(np.int32)
+
+
+@tile.kernel(grid=lambda y, BR, BC: (tile.cdiv(y.shape[0], BR), tile.cdiv(y.shape[1], BC)))
+def rows(p, table, ids, y, *, BR=8, BC=64):
+    """Rows of a table, as an embedding looks them up."""
+    i, j = p.id(0), p.id(1)
+    columns = p.iota([1, BC], 1, I32) + j * BC
+    found = p.read(table, [1, BC], pad=1).gather([p.read(ids, [BR], pad=-1)[i].T, columns])
+    p.write(y, [BR, BC])[i, j] = found
+
+
+@tile.kernel(grid=lambda order, BR, BC, **_: (tile.cdiv(order.shape[0], BR), BC))
+def permute(p, x, order, y, z, *, BR=16, BC=4):
+    """Rows go where an order says, and come back; columns of a transposed tensor likewise."""
+    i, part = p.id(0), p.id(1)
+    width = tile.cdiv(x.shape[1], BC)
+    row = p.read(order, [BR], pad=-1)[i].T
+    columns = p.iota([1, 32], 1, I64) + (part * width).value(I64)
+    chosen = columns < (part * width + width).value(I64)
+    taken = p.read(x, [1, 32]).gather([row, columns], mask=chosen)
+    here = p.iota([BR, 1], 0, I32) + i * BR
+    p.write(y, [1, 32]).scatter(taken, [here, columns], mask=chosen)
+    p.write(z, [1, 32]).scatter(p.read(x, [1, 32]).gather([here, columns]), [row, columns], mask=chosen)
+
+
+@tile.kernel(grid=lambda y, B: tile.cdiv(y.shape[0], B))
+def flat(p, x, offsets, y, z, *, B=128):
+    """Single elements of a flat tensor, and where they came from."""
+    i = p.id(0)
+    at = p.read(offsets, [B], pad=-1)[i]
+    p.write(y, [B])[i] = p.read(x, [1], pad=9).gather([at])
+    p.write(z, [1]).scatter(i * B + p.iota([1, B], 1, I32), [at])
+
+
+@tile.kernel(grid=lambda y, PAGE, **_: (tile.cdiv(y.shape[1], PAGE), y.shape[0]))
+def pages(p, x, table, y, *, PAGE=16, D=32):
+    """Blocks of a cache, each where a table says: x [pages, heads, PAGE, D], y [heads, rows, D]."""
+    block, head = p.id(0), p.id(1)
+    page = p.read(table, [1], pad=-1)[block]
+    row, column = p.iota([PAGE, 1], 0, I32), p.iota([1, D], 1, I32)
+    p.write(y, [PAGE, D])[head, block, 0] = p.read(x, [PAGE, D]).gather([page, head, row, column])
+
+
+@tile.kernel(grid=lambda y, BM, BN: (tile.cdiv(y.shape[0], BM), tile.cdiv(y.shape[1], BN)))
+def masks(p, x, y, z, *, BM=8, BN=32):
+    """Blocks of which a mask reads and writes some rows, columns or elements."""
+    i, j = p.id(0), p.id(1)
+    X, Y, Z = p.read(x, [BM, BN], pad=7), p.write(y, [BM, BN]), p.write(z, [BM, BN])
+    row, column = p.iota([BM, 1], 0, I32), p.iota([1, BN], 1, I32)
+    a = X.at([i, j], mask=row % 3 != 1)
+    b = X.window([i * BM - 1, j * BN + 2], mask=(column & 1) == 0)
+    c = X.at([i, j], mask=a > b)
+    Y.put(a + b, [i, j], mask=column != 5)
+    Z.put_window(c, [i * BM + 1, j * BN - 3], mask=(row + column) % 5 != 0)
+
+
+@tile.kernel(grid=lambda y, B: tile.cdiv(y.shape[0], B))
+def of_neighbours(p, x, edges, y, *, B=16):
+    """Softmax over the elements that each row's list of neighbours names: gathers that are reduced."""
+    i = p.id(0)
+    ids = p.read(edges, [B, 8], pad=-1)[i, 0]
+    own = p.iota([B, 1], 0, I32) + i * B
+    near = p.read(x, [1, 1], pad=-1e30).gather([own, ids], mask=ids >= 0)
+    p.write(y, [B, 8])[i, 0] = near - near.max(1)
+
+
+CASES = [
+    *(
+        Case(
+            f"rows of {kind} {height}x{width} by {ids}",
+            rows,
+            lambda kind=kind, height=height, width=width, ids=ids: [
+                numbers(height, width, kind=kind),
+                places(37, height, kind=ids),
+                room(37, width, kind=kind),
+            ],
+        )
+        for kind, height, width, ids in [
+            ("f32", 50, 96, "i4"),
+            ("bf16", 20, 200, "i8"),
+            ("u1", 9, 77, "i1"),
+            ("i8", 1, 1, "i4"),
+        ]
+    ),
+    Case(
+        "rows of a transposed table",
+        rows,
+        lambda: [laid_out(numbers(40, 70), "F"), places(19, 40), room(19, 70)],
+    ),
+    Case(
+        "rows permuted",
+        permute,
+        lambda: [numbers(33, 100), permutation(33), room(33, 100), room(33, 100)],
+    ),
+    Case(
+        "rows backwards permuted",
+        permute,
+        lambda: [laid_out(numbers(33, 100, kind="f16"), "back"), permutation(33)]
+        + [room(33, 100, kind="f16", order="steps") for _ in range(2)],
+    ),
+    Case(
+        "single elements",
+        flat,
+        lambda: [numbers(1000), permutation(500), room(500), room(1000, kind="i4")],
+    ),
+    Case(
+        "pages",
+        pages,
+        lambda: [numbers(7, 3, 16, 32, kind="bf16"), places(5, 7), room(3, 80, 32, kind="bf16")],
+    ),
+    Case("masked blocks", masks, lambda: [numbers(21, 70), room(21, 70), room(21, 70)]),
+    Case("neighbours", of_neighbours, lambda: [numbers(20, 30), places(160, 30, 20, 8), room(20, 8)]),
+]
