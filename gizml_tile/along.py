@@ -9,8 +9,8 @@ from typing import Any
 
 from gizml_tile.combining import built_in, trace_function
 from gizml_tile.dtypes import I32, MASK, DType, math_dtype
-from gizml_tile.lifting import axis_of_tile, describe
-from gizml_tile.nodes import Combining, Const, Region
+from gizml_tile.lifting import axis_of_tile, describe, is_power_of_two, number
+from gizml_tile.nodes import Combining, Const, Region, Sorting
 from gizml_tile.operators import Operators
 from gizml_tile.tracing import Value, article, fail, noun
 
@@ -25,6 +25,12 @@ class AlongAxis(Operators):
     """
 
     __slots__ = ()
+
+    @property
+    def shape(self) -> tuple[builtins.int, builtins.int]:
+        """(rows, columns), both powers of two."""
+        rows, columns = self._node.shape
+        return rows, columns
 
     def _make(self, op: str, operands: tuple[Any, ...], attr: Any = None) -> Any:
         raise NotImplementedError
@@ -125,6 +131,37 @@ class AlongAxis(Operators):
         """
         along = axis_of_tile(axis, "associative_scan")
         return self._combined("associative_scan", function, along, others, reverse=bool(reverse))
+
+    def sort(self, axis: object, *, descending: builtins.bool = False) -> Any:
+        """The values along an axis in order, and where each of them was, in I32.
+
+        ``values, places = a.sort(1)``. Equal elements keep their order; -0 stands before +0, the other way
+        round if ``descending``. NaN come last in either direction.
+        """
+        along = axis_of_tile(axis, "sort")
+        return self._sorted("sort", along, self.shape[along], bool(descending))
+
+    def topk(self, k: builtins.int, axis: object, *, largest: builtins.bool = True) -> Any:
+        """The k largest values along an axis (or smallest), the first of them first, and their places in I32.
+
+        They are the first k of ``sort``: of equal elements those of lower places, NaN only after all numbers.
+        k is a power of two.
+        """
+        along = axis_of_tile(axis, "topk")
+        host, size = number(k), self.shape[along]
+        if type(host) is not int or not is_power_of_two(host) or host > size:
+            near = ""
+            if type(host) is int and 1 < host < size:
+                near = f"; take {1 << (host - 1).bit_length()}, of which the first {host} are wanted"
+            fail(f"topk takes 1, 2, 4, ... of the {size} elements along the axis, found {describe(k)}{near}")
+        return self._sorted("topk", along, host, bool(largest))
+
+    def _sorted(self, name: str, axis: builtins.int, keep: builtins.int, descending: builtins.bool) -> Any:
+        a = self._numbers(name)
+        if a.shape[axis] == 1:
+            return a, a._make("const", (), Const(a.shape, I32, 0))
+        first = a._make("sort", (a,), Sorting(axis, descending, keep))
+        return first, first._make("part", (first,), 1)
 
     def _extreme(self, op: str, axis: object, nan: str) -> Any:
         along = axis_of_tile(axis, op)

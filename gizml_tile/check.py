@@ -9,7 +9,6 @@ from gizml_tile.nodes import (
     APPROXIMABLE,
     ARITHMETIC,
     BITWISE,
-    COMBINING,
     COMPARISONS,
     EFFECTS,
     ELEMENTWISE,
@@ -21,9 +20,12 @@ from gizml_tile.nodes import (
     Region,
     Scalar,
     Shape,
+    Sorting,
     TileProgram,
     View,
     broadcast,
+    part_dtype,
+    parts,
     places,
     promote,
 )
@@ -294,9 +296,17 @@ def _combining(node: Node, program: TileProgram) -> None:
 def _part(node: Node, program: TileProgram) -> None:
     _operands(node, 1)
     (whole,) = node.args
-    assert whole.op in COMBINING and type(node.attr) is int, f"{node} of {whole}"
-    assert 0 < node.attr < len(whole.args), f"{node}: part {node.attr}"
-    _expect(node, whole.shape, whole.args[node.attr].dtype)
+    assert type(node.attr) is int and 0 < node.attr < parts(whole), f"{node} of {whole}: {node.attr!r}"
+    _expect(node, whole.shape, part_dtype(whole, node.attr))
+
+
+def _sort(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    (a,), how = node.args, node.attr
+    assert isinstance(how, Sorting) and how.axis in (0, 1), f"{node}: {how!r}"
+    assert a.dtype in (F32, I32, I64), f"{node} of {a.dtype}"
+    assert how.keep in (1 << bit for bit in range(a.shape[how.axis].bit_length())), f"{node}: {how!r}"
+    _expect(node, (how.keep, a.shape[1]) if how.axis == 0 else (a.shape[0], how.keep), a.dtype)
 
 
 def _same_kind(node: Node) -> tuple[Shape, DType]:
@@ -454,6 +464,7 @@ RULES: dict[str, Rule] = {
     "reduce": _combining,
     "scan": _combining,
     "part": _part,
+    "sort": _sort,
     "dot": _dot,
     "loop": _loop,
     "cond": _cond,

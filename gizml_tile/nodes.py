@@ -32,7 +32,8 @@ to                        a                                dtype
 transpose                 a
 sum max min               a                                axis; on masks sum counts, max is any, min is all
 reduce, scan              a...                             Combining: the first value; tiles of one shape
-part                      reduce or scan                   which of its further values
+sort                      a                                Sorting; part 1: where each was, in I32
+part                      reduce, scan or sort             which of its further values
 add sub mul div           a, b                             indices: div and rem truncate
 maximum minimum           a, b                             (indices too)
 rem floordiv floormod     a, b                             integers and indices
@@ -142,6 +143,19 @@ class Combining:
     commutative: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    """Sorting along an axis, of which the first ``keep`` elements are kept.
+
+    Elements are ordered as by ``maximum``: -0 stands before +0, and NaN after all numbers whether ascending
+    or ``descending``. Equal ones keep the order that they had.
+    """
+
+    axis: int
+    descending: bool
+    keep: int
+
+
 Attr = (
     None
     | int
@@ -156,6 +170,7 @@ Attr = (
     | Const
     | Scalar
     | Combining
+    | Sorting
 )
 
 
@@ -227,7 +242,7 @@ ELEMENTWISE = (UNARY - {"transpose"}) | ARITHMETIC | BITWISE | COMPARISONS | {"s
 REDUCTIONS = frozenset("sum max min".split())
 COMBINING = frozenset("reduce scan".split())
 # The operations in which the elements along an axis meet.
-ALONG = REDUCTIONS | COMBINING
+ALONG = REDUCTIONS | COMBINING | {"sort"}
 COMMUTATIVE = frozenset("add mul maximum minimum and_ or_ xor eq ne".split())
 STRUCTURED = frozenset("loop cond".split())
 READS = frozenset({"read", "gather"})
@@ -237,9 +252,21 @@ ACCESSES = READS | EFFECTS
 
 def axis_of(node: Node) -> int | None:
     """The axis along which a node's operands meet; None for other operations."""
-    if isinstance(node.attr, Combining):
+    if isinstance(node.attr, Combining | Sorting):
         return node.attr.axis
     return node.attr if node.op in REDUCTIONS and isinstance(node.attr, int) else None
+
+
+def part_dtype(node: Node, number: int) -> DType:
+    """The type of one of the values of a node that has several."""
+    dtype = I32 if node.op == "sort" and number else node.args[number].dtype
+    assert dtype is not None
+    return dtype
+
+
+def parts(node: Node) -> int:
+    """How many values a node has: 1 for all but those whose further ones are its parts."""
+    return 2 if node.op == "sort" else len(node.args) if node.op in COMBINING else 1
 
 
 def broadcast(*shapes: Shape) -> Shape | None:
@@ -367,10 +394,13 @@ def _value(
         case "reduce" | "scan":
             assert isinstance(attr, Combining)
             return _combined(args[0], op, attr), args[0].dtype
+        case "sort":
+            assert isinstance(attr, Sorting)
+            rows, columns = args[0].shape
+            return (attr.keep, columns) if attr.axis == 0 else (rows, attr.keep), args[0].dtype
         case "part":
-            assert isinstance(attr, int) and isinstance(args[0].attr, Combining)
-            combined = args[0]
-            return combined.shape, combined.args[attr].dtype
+            assert isinstance(attr, int)
+            return args[0].shape, part_dtype(args[0], attr)
         case "dot":
             floats = args[0].dtype is not None and args[0].dtype.is_float
             return (args[0].shape[0], args[1].shape[1]), F32 if floats else I32

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from gizml_tile.dtypes import DType
-from gizml_tile.nodes import Combining, Const, Elements, Node, Region, Scalar, TileProgram, View
+from gizml_tile.nodes import Combining, Const, Elements, Node, Region, Scalar, Sorting, TileProgram, View
 
 Layouts = Callable[[Node], str]
 
@@ -46,6 +46,9 @@ def attribute(node: Node, program: TileProgram | None) -> str:
         case Combining():
             reverse = " reverse" if attr.reverse else ""
             return f"axis {attr.axis}{reverse} by {_function(attr.function)}"
+        case Sorting():
+            descending = " descending" if attr.descending else ""
+            return f"axis {attr.axis}{descending} first {attr.keep}"
         case Const():
             return f"axis {attr.value}" if node.op == "iota" else repr(attr.value)
         case View():

@@ -36,12 +36,6 @@ class Tile(AlongAxis):
         self._uniform = is_uniform(node, operands)
 
     @property
-    def shape(self) -> tuple[builtins.int, builtins.int]:
-        """(rows, columns), both powers of two."""
-        rows, columns = self._node.shape
-        return rows, columns
-
-    @property
     def dtype(self) -> DType:
         """The storage type: what the values were read as, F32 after mathematics, MASK for a mask."""
         assert self._node.dtype is not None

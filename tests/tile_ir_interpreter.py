@@ -283,6 +283,19 @@ class _Run:
     def op_scan(self, node, *args):
         return _Several([each.swapaxes(0, node.attr.axis) for each in self.running(node, args)])
 
+    def op_sort(self, node, a):
+        how = node.attr
+        keys = a.astype(object)
+        if node.dtype.is_float:
+            bits = a.astype(np.float64).view(np.int64)
+            keys = np.where(bits < 0, -(bits & (2**63 - 1)) - 1, bits).astype(object)
+        keys = -keys if how.descending else keys
+        if node.dtype.is_float:
+            keys[np.isnan(a)] = 2**70
+        where = np.argsort(keys, how.axis, kind="stable")
+        where = np.take(where, range(how.keep), how.axis)
+        return _Several([np.take_along_axis(a, where, how.axis), where.astype(np.int64)])
+
     def op_part(self, node, whole):
         return whole.values[node.attr]
 

@@ -15,6 +15,7 @@ from gizml_tile.lowering.expand.memory import expand_put, expand_read, meet
 from gizml_tile.lowering.expand.parked import park
 from gizml_tile.lowering.expand.products import expand_product
 from gizml_tile.lowering.expand.reduce import expand_reduce
+from gizml_tile.lowering.expand.sort import expand_sort
 from gizml_tile.lowering.expand.specialised import (
     add_columns,
     add_first,
@@ -97,13 +98,14 @@ def _expand_node(x: Expansion, node: Node) -> None:
             value = expand_reduce(x, node)
             _define(x, node, value)
             x.reduced(value)
-        case "reduce" | "scan":
-            for number, value in enumerate(expand_combining(x, node)):
+        case "reduce" | "scan" | "sort":
+            expand = expand_sort if node.op == "sort" else expand_combining
+            for number, value in enumerate(expand(x, node)):
                 part = x.part_of(node, number)
                 if part is not None:
                     _define(x, part, value)
         case "part":
-            pass  # defined by its reduction or scan
+            pass  # defined with what it is a part of
         case "transpose":
             _expand_transpose(x, node)
         case _:

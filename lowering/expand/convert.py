@@ -145,11 +145,11 @@ def _halved(x: Expansion, value: Value, way: Exchange) -> Value:
     if found is None:
         return _exchanged(x, value, way, way.parts)
     register_bit, axis, bit = found
-    source = _without(way.source, axis, bit)
+    source = without_bit(way.source, axis, bit)
     source = source.with_bases(
         "register", [basis for at, basis in enumerate(source.bases("register")) if at != register_bit]
     )
-    target = _without(way.target, axis, bit)
+    target = without_bit(way.target, axis, bit)
     part = cheapest(source, target, way.store.element_bytes, x.target.facts.banks)
     halves = []
     for half in (0, 1):
@@ -182,7 +182,7 @@ def _register_half(layout: Linear) -> tuple[int, int, int] | None:
     return None
 
 
-def _without(layout: Linear, axis: int, bit: int) -> Linear:
+def without_bit(layout: Linear, axis: int, bit: int) -> Linear:
     """A layout of half the tile: without one bit of the row or column."""
     low = (1 << bit) - 1
 

@@ -145,7 +145,12 @@ def find_classes(program: TileProgram, free: frozenset[Node], uses: Uses) -> dic
 def _relate(program: TileProgram, classes: dict[Node, Class]) -> None:
     for node in program.body.walk():
         axis = axis_of(node)
-        if axis is not None and node.op != "scan" and node in classes and node.args[0] in classes:
+        if (
+            axis is not None
+            and node.op not in ("scan", "sort")
+            and node in classes
+            and node.args[0] in classes
+        ):
             classes[node].relations.insert(0, (classes[node.args[0]], axis))
         elif node.op in ELEMENTWISE or node.op in ("gather", "scatter"):
             result = node.args[0] if node.op == "scatter" else node

@@ -109,6 +109,11 @@ def test_along_an_axis(dtype):
     assert [(each.shape, each.dtype) for each in pair] == [((8, 1), kind), ((8, 1), I32)]
     value, _ = made(lambda p: tiles(p, dtype, (8, 1)).cumsum(1))
     assert (value.shape, value.dtype) == ((8, 1), kind)
+    for shape, function in (((8, 4), lambda a: a.sort(1)), ((2, 4), lambda a: a.topk(2, 0, largest=False))):
+        pair, _ = made(lambda p, function=function: function(tiles(p, dtype)))
+        assert [(each.shape, each.dtype) for each in pair] == [(shape, kind), (shape, I32)]
+    pair, _ = made(lambda p: tiles(p, dtype, (1, 4)).sort(0))
+    assert [(each.shape, each.dtype) for each in pair] == [((1, 4), kind), ((1, 4), I32)]
     value, _ = made(lambda p: tiles(p, MASK).cumsum(-1))
     assert (value.shape, value.dtype) == ((8, 4), I32)
     value, _ = made(lambda p: tiles(p, MASK).any(-1).all(0))

@@ -14,7 +14,6 @@ from gizml_tile.dtypes import F32, I32, MASK, math_dtype
 from gizml_tile.nodes import (
     ARITHMETIC,
     BITWISE,
-    COMBINING,
     COMPARISONS,
     REDUCTIONS,
     UNARY_FLOAT,
@@ -23,6 +22,7 @@ from gizml_tile.nodes import (
     Const,
     Node,
     Region,
+    Sorting,
     Tensor,
     TileProgram,
     View,
@@ -114,8 +114,8 @@ class _Rewriter:
             return add("transpose", args, None, node)
         if node.op in REDUCTIONS:
             return _reduction(node, args[0], add)
-        if node.op in COMBINING:
-            return _combining(node, args, add)
+        if isinstance(node.attr, Combining | Sorting):
+            return _along(node, args, add)
         if node.op == "part" and args[0].op == "transpose":
             return add("transpose", (add("part", args[0].args, node.attr, node),), None, node)
         if node.op in ELEMENTWISE and any(_is_transpose(arg) for arg in args):
@@ -188,10 +188,10 @@ def _reduction(node: Node, operand: Node, add: Callable[..., Node]) -> Node:
     return add(node.op, (operand,), axis, node)
 
 
-def _combining(node: Node, args: tuple[Node, ...], add: Callable[..., Node]) -> Node:
+def _along(node: Node, args: tuple[Node, ...], add: Callable[..., Node]) -> Node:
     """Along the rows of what is transposed, and of a column."""
     how = node.attr
-    assert isinstance(how, Combining)
+    assert isinstance(how, Combining | Sorting)
     stands = how.axis == 0 and args[0].shape[1] == 1
     turned = _all_transposed(args, add) if stands or any(_is_transpose(arg) for arg in args) else None
     if turned is None:

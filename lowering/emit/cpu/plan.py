@@ -48,6 +48,8 @@ from gizml_tile.nodes import (
     Region,
     TileProgram,
     View,
+    part_dtype,
+    parts,
     tensor_of,
 )
 
@@ -146,10 +148,10 @@ class _Planner(Placement):
                 self.dot(node)
             case "sum" | "max" | "min":
                 self.reduction(node)
-            case "reduce" | "scan":
+            case "reduce" | "scan" | "sort":
                 self.along(node)
             case "part":
-                pass  # made with its reduction or scan
+                pass  # made with what it is a part of
             case _ if is_scalar(node):
                 self.scalar(node)
             case _ if node in self.homes.turned:
@@ -204,18 +206,17 @@ class _Planner(Placement):
         self.read_back(node)
 
     def along(self, node: Node) -> None:
-        parts = {part.attr: part for part in self.region.nodes if part.op == "part" and part.args[0] is node}
-        values = [node, *(parts.get(number) for number in range(1, len(node.args)))]
+        found = {part.attr: part for part in self.region.nodes if part.op == "part" and part.args[0] is node}
+        values = [node, *(found.get(number) for number in range(1, parts(node)))]
         # What comes before in a column is found in the homes.
         all_kept = isinstance(node.attr, Combining) and node.attr.axis == 0
         buffers: list[Buffer | None] = []
-        for value, arg in zip(values, node.args, strict=True):
+        for place, value in enumerate(values):
             used = value is not None and (value is not node or self._is_used(node))
             if not used and not all_kept:
                 buffers.append(None)
                 continue
-            assert arg.dtype is not None
-            home = Buffer(node.shape[0], node.shape[1], arg.dtype, full=True)
+            home = Buffer(node.shape[0], node.shape[1], part_dtype(node, place), full=True)
             buffers.append(home)
             if value is not None:
                 self.buffers[value] = home

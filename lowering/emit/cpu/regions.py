@@ -23,6 +23,7 @@ from gizml_tile.lowering.emit.cpu.schedule import (
 )
 from gizml_tile.lowering.emit.cpu.scope import Scope
 from gizml_tile.lowering.emit.cpu.shapes import DotShape
+from gizml_tile.lowering.emit.cpu.sort import SortWriter
 from gizml_tile.lowering.emit.cpu.steps import GroupWriter
 from gizml_tile.lowering.emit.cpu.tiles import begin_tiles, tile_configuration
 
@@ -61,7 +62,10 @@ class RegionWriter:
             elif isinstance(item, AlongItem):
                 for buffer in filter(None, item.buffers):
                     self._home(buffer)
-                AlongWriter(self.scope, plan.buffers).write(item)
+                if item.node.op == "sort":
+                    SortWriter(self.scope, plan.buffers, self._memory).write(item)
+                else:
+                    AlongWriter(self.scope, plan.buffers).write(item)
             elif isinstance(item, LoopItem):
                 self._loop(item)
             elif isinstance(item, CondItem):
