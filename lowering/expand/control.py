@@ -21,6 +21,7 @@ from gizml_tile.lowering.expand.specialised import (
     add_first,
     cluster_of,
     expand_chained_loop,
+    fetch_early,
     first_alone,
     give_once,
     is_shared,
@@ -176,6 +177,7 @@ def _turns(x: Expansion, node: Node) -> Sequence[Value]:
     region = node.regions[0]
     inits = [carried(x, init, param) for init, param in zip(node.args[3:], region.params[1:], strict=True)]
     inits = first_alone(x, node, inits)
+    fetch_early(x, node)
     start, stop, step = turns_of(x, node)
     ring = open_ring(x, node)
     if ring is not None:

@@ -68,6 +68,28 @@ class Turns(Protocol):
         ...
 
 
+class Ahead(Protocol):
+    """A block that what follows a loop takes, and that comes while the loop runs."""
+
+    loop: Node
+
+    def request(self) -> None:
+        """Ask for it; by the leading thread of each group."""
+        ...
+
+    def wait(self) -> None:
+        """Until it is there."""
+        ...
+
+    def registers(self, number: int) -> Value:
+        """The registers of one of its panels."""
+        ...
+
+    def prepare(self) -> None:
+        """Set it up; by one thread."""
+        ...
+
+
 class Expansion:
     """Values of nodes while the kernel is built.
 
@@ -94,6 +116,10 @@ class Expansion:
         self.rings: dict[Node, Turns] = {}
         # The workgroup memory of tiles on their way to tensors, by the type that they have there.
         self.pieces: dict[DType, int] = {}
+        # What comes to that memory before.
+        self.ahead: Ahead | None = None
+        # What was read before a loop of what tiles are computed with that are put after it.
+        self.fetched: dict[Node, dict[Node, Value]] = {}
         # That of sums which come from other workgroups of a cluster.
         self.sums: int | None = None
         # That of operands which are computed once and stay.

@@ -154,10 +154,9 @@ def _gelu(build: Builder, x: Value) -> Value:
     square = build.mul(x, x)
     factor = build.fma(square, build.constant(-_GELU_CUBIC, F32), build.constant(-_GELU_LINEAR, F32))
     power = build.map("exp2", build.mul(x, factor))
-    result = build.mul(x, build.map("reciprocal", build.add(power, build.constant(1.0, F32))))
-    # So far below, the power is infinite and the result -0; of -infinity it would be NaN.
-    below = build.map("lt", x, build.constant(-1e6, F32))
-    return build.select(below, build.constant(-0.0, F32), result)
+    # Far below, the power is infinite and the result -0; of -infinity itself it would be NaN.
+    finite = build.map("max", x, build.constant(-1e6, F32))
+    return build.mul(finite, build.map("reciprocal", build.add(power, build.constant(1.0, F32))))
 
 
 def _tanh(build: Builder, x: Value) -> Value:

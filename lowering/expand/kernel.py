@@ -6,7 +6,14 @@ from gizml_tile.lowering.expand.control import expand_region
 from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion, Move
 from gizml_tile.lowering.expand.indices import define_ids, make_index
-from gizml_tile.lowering.expand.specialised import expand_roles, open_kept, open_pieces, open_rings, open_sums
+from gizml_tile.lowering.expand.specialised import (
+    expand_roles,
+    open_ahead,
+    open_kept,
+    open_pieces,
+    open_rings,
+    open_sums,
+)
 from gizml_tile.lowering.expand.values import make_tile
 from gizml_tile.lowering.kernel_ir.instructions import Kernel, Parameter
 from gizml_tile.lowering.passes.pipeline import simplify
@@ -28,6 +35,7 @@ def expand_noting(plan: Plan) -> tuple[Kernel, list[Move]]:
         open_rings(x)
         open_kept(x)
         open_pieces(x)
+        open_ahead(x)
         open_sums(x)
         expand_roles(x, plan.specialised, lambda: expand_region(x, plan.program.body))
     body = x.build.body()

@@ -161,7 +161,8 @@ class BulkStore:
 
     ``layout`` is where the tile is, ``tile`` how a panel of ``rows`` for each four warps lies in one of
     ``buffers`` pieces of memory, in rows of ``span`` bytes. Groups of four warps have rows of their own, or
-    columns if ``turned``.
+    columns if ``turned``. The copy engine brings a ``block`` that the tile is computed with to the same
+    pieces while the loop before runs; then there is one for each panel.
     """
 
     layout: TileLayout
@@ -170,6 +171,7 @@ class BulkStore:
     buffers: int
     rows: int
     turned: bool = False
+    block: Node | None = None
 
     def own(self, groups: int) -> tuple[int, int]:
         """The rows and columns of the tile that one of so many groups has."""
@@ -240,16 +242,17 @@ class Specialised:
     in so many groups, are waited for in the next turn. A thread that brings holds ``registers[0]``
     registers and one that multiplies ``registers[1]``, or all the same with 0. ``deferred`` are reads and
     elementwise operations that are done for a panel of columns when the copy engine takes it: few
-    registers are in use beside the accumulators. What is ``computed`` of blocks for a product's operand
-    is made where the product takes it. Operands that are ``kept`` are computed once, and stay in
-    workgroup memory. In ``chained`` loops a product takes what is computed of another's result, and some
-    of them run rotated by one turn. ``powers`` are approximate exponentials of differences that are
-    scaled in one operation, ``guarded`` selects that first look at the whole mask. ``longest_first``
-    tells that programs later along the first axis take more turns. Groups ``in_order`` begin the products
-    of a turn one after the other, so that while one computes the next multiplies. With a ``cluster`` some
-    workgroups share each program, of which there are few. ``together`` neighbours along axis ``along`` of
-    the grid share a workgroup, each with groups of its own, as their loops take the same blocks; in
-    ``uneven`` loops some take other turns than the others.
+    registers are in use beside the accumulators; of the ``early`` reads that for the first panel is done
+    before the loop. What is ``computed`` of blocks for a product's operand is made where the product
+    takes it. Operands that are ``kept`` are computed once, and stay in workgroup memory. In ``chained``
+    loops a product takes what is computed of another's result, and some of them run rotated by one turn.
+    ``powers`` are approximate exponentials of differences that are scaled in one operation, ``guarded``
+    selects that first look at the whole mask. ``longest_first`` tells that programs later along the first
+    axis take more turns. Groups ``in_order`` begin the products of a turn one after the other, so that
+    while one computes the next multiplies. With a ``cluster`` some workgroups share each program, of
+    which there are few. ``together`` neighbours along axis ``along`` of the grid share a workgroup, each
+    with groups of its own, as their loops take the same blocks; in ``uneven`` loops some take other turns
+    than the others.
     """
 
     teams: int
@@ -258,6 +261,7 @@ class Specialised:
     registers: tuple[int, int]
     stores: Mapping[Node, BulkStore] = field(default_factory=dict)
     deferred: frozenset[Node] = frozenset()
+    early: frozenset[Node] = frozenset()
     computed: frozenset[Node] = frozenset()
     flowing: Mapping[Node, int] = field(default_factory=dict)
     streams: tuple[Stream, ...] = ()
@@ -278,6 +282,17 @@ class Specialised:
     def all_groups(self) -> int:
         """The groups of four warps that take the blocks of one ring."""
         return self.groups * self.together
+
+    @property
+    def in_boxes(self) -> frozenset[Node]:
+        """The puts and reads of results' panels by the copy engine."""
+        blocks = (store.block for store in self.stores.values() if store.block is not None)
+        return frozenset((*self.stores, *blocks))
+
+    @property
+    def requests(self) -> int:
+        """The transaction barriers for blocks that are brought to the memory of results: one a group."""
+        return self.teams * self.groups * any(store.block is not None for store in self.stores.values())
 
     def pieces(self) -> dict[DType, int]:
         """The elements of workgroup memory for tiles on their way to tensors, by their type there."""
@@ -355,7 +370,7 @@ class Plan:
         if self.specialised is None:
             return 0
         rings = sum(2 * stream.slots for stream in self.specialised.streams)
-        return rings + (self.specialised.cluster is not None)
+        return rings + (self.specialised.cluster is not None) + self.specialised.requests
 
     @property
     def cluster_size(self) -> int:

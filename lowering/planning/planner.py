@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from gizml_tile.dtypes import DType
 from gizml_tile.lowering.planning import accesses, copies, dots
+from gizml_tile.lowering.planning.ahead import plan_ahead
 from gizml_tile.lowering.planning.bulk_stores import plan_stores
 from gizml_tile.lowering.planning.classes import (
     Class,
@@ -118,6 +119,7 @@ def plan(
     if state.specialised is not None:
         plan_stores(state)
         plan_cluster(state)
+        plan_ahead(state)
         plan_brought_stages(state)
     else:
         plan_cluster(state)
@@ -372,7 +374,7 @@ def _plan_accesses(state: Planning) -> None:
     for node in state.program.body.walk():
         if node.op not in ACCESSES or node in state.stages:
             continue
-        if state.specialised is not None and node in state.specialised.stores:
+        if state.specialised is not None and node in state.specialised.in_boxes:
             continue
         tile = node if node.op in READS else node.args[0]
         assert isinstance(node.attr, View | Elements)

@@ -233,7 +233,7 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
     if None in loops:
         yield "a product stands outside of loops, or in a loop or branch inside another"
     for loop in loops:
-        if loop is not None and not all(_is_known_before(state, arg) for arg in loop.args[:3]):
+        if loop is not None and not all(is_known_before(state, arg) for arg in loop.args[:3]):
             yield "the loop's bounds depend on what tensors hold"
     if len({(sides_of(state, node)[0], is_turned(state, node)) for node in products}) > 1:
         yield "products have different numbers of rows"
@@ -294,11 +294,11 @@ def _fixed_bytes(state: Planning, products: list[Node], teams: int, groups: int)
     return teams * (STORE_BUFFERS * _ROWS * groups * SPANS[0] + scratch) + stays
 
 
-def _is_known_before(state: Planning, node: Node) -> bool:
+def is_known_before(state: Planning, node: Node) -> bool:
     """Whether an index follows from the program's place, sizes and numbers that the launch passes."""
     if node.op in _OF_TENSORS:
         return False
-    return all(_is_known_before(state, arg) for arg in node.args)
+    return all(is_known_before(state, arg) for arg in node.args)
 
 
 def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str]:
@@ -333,7 +333,7 @@ def _of_block(state: Planning, node: Node, loop: Node) -> Iterator[str]:
     view = node.attr
     assert isinstance(view, View)
     name = _name(state, node)
-    known = all(_is_known_before(state, arg) for arg in node.args)
+    known = all(is_known_before(state, arg) for arg in node.args)
     follows = all(_follows(state, arg, loop) for arg in node.args)
     if not known and (once or not depends_on_counter_only(node, loop, state.uses) or not follows):
         yield f"where blocks of {name} lie depends on what tensors hold or on earlier turns"

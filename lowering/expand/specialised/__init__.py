@@ -42,9 +42,11 @@ that only some of them take, as below the diagonal of causal attention, pass the
 shares each program: every one makes a part of the turns, and sends its sums to the others' memory, always
 in one order.
 
-**Epilogues** (`store`). What follows the loop is done for one panel of columns at a time: reads come a
-panel ahead, the panel goes through workgroup memory to the copy engine, and few registers are in use beside
-the sums.
+**Epilogues** (`store`, `ahead`). What follows the loop is done for one panel of columns at a time: reads come
+a panel ahead, those of rows for the first panel before the loop, the panel goes through workgroup memory to
+the copy engine, and few registers are in use beside the sums. A block of another tensor that the result is
+computed with, such as a residual, comes by the copy engine while the loop runs, to the memory that the
+result's panels go through: each warp reads its rows there and writes the result in their place.
 
 **Registers.** The warps that bring give most of theirs to those that multiply. What a thread holds is
 counted before: accumulators, carried rows, and the operand that goes from one product to the next; a form
@@ -55,6 +57,7 @@ find neither spills nor products that wait for one another: see tests/gpu/test_g
 tests/gpu/test_gpu_chained.py.
 """
 
+from gizml_tile.lowering.expand.specialised.ahead import open_ahead
 from gizml_tile.lowering.expand.specialised.chained import expand_chained_loop
 from gizml_tile.lowering.expand.specialised.clusters import (
     add_columns,
@@ -66,9 +69,10 @@ from gizml_tile.lowering.expand.specialised.clusters import (
     turns_of,
 )
 from gizml_tile.lowering.expand.specialised.kept import keep, open_kept
+from gizml_tile.lowering.expand.specialised.pieces import open_pieces
 from gizml_tile.lowering.expand.specialised.ring import give_once, open_rings, take_once
 from gizml_tile.lowering.expand.specialised.roles import expand_roles
-from gizml_tile.lowering.expand.specialised.store import open_pieces, store_in_bulk
+from gizml_tile.lowering.expand.specialised.store import fetch_early, store_in_bulk
 
 __all__ = [
     "add_columns",
@@ -76,10 +80,12 @@ __all__ = [
     "cluster_of",
     "expand_chained_loop",
     "expand_roles",
+    "fetch_early",
     "first_alone",
     "give_once",
     "is_shared",
     "keep",
+    "open_ahead",
     "open_kept",
     "open_pieces",
     "open_rings",

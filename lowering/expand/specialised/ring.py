@@ -70,7 +70,7 @@ class BulkRing:
         if self.enter is not None:
             self.x.build.barrier(self.enter, 2 * self.x.plan.threads)
         self._start = start
-        if self._flows:
+        if self._flows or self._asks:
             assert isinstance(step.attr, int)
             self._any_turn = self.x.build.map("lt" if step.attr > 0 else "gt", start, stop)
         return self.state
@@ -106,9 +106,11 @@ class BulkRing:
     def next(self, slot: Value) -> Value:
         """Give a slot back: this turn's, or the last turn's if this one's products are still being made."""
         build = self.x.build
+        assert self._counter is not None and self._start is not None
+        if self._asks:
+            self._ask(build.map("eq", self._counter, self._start))
         if self._flows:
             build.emit("group_wait", attr=self._flows)
-            assert self._counter is not None and self._start is not None
             later = build.map("ne", self._counter, self._start)
             self._release(self._before(slot), later)
         else:
@@ -145,7 +147,19 @@ class BulkRing:
         if self._flows:
             self.x.build.emit("group_wait", attr=0)
             self._release(self._before(slot), self._any_turn)
+        if self._asks:
+            assert self._any_turn is not None
+            self._ask(self.x.build.map("not", self._any_turn))
         self.state = slot
+
+    @property
+    def _asks(self) -> bool:
+        """Whether a block that what follows takes comes while the turns run."""
+        return self.x.ahead is not None and self.x.ahead.loop is self.loop
+
+    def _ask(self, mask: Value) -> None:
+        assert self.x.ahead is not None
+        self.x.build.when(self.x.build.both(leads(self.x), mask), self.x.ahead.request)
 
     def skip(self) -> None:
         """Go on past the turns of a program that another team runs."""

@@ -25,6 +25,8 @@ def expand_roles(x: Expansion, specialised: Specialised, expand_body: Callable[[
     def prepare() -> None:
         for ring in rings:
             ring.prepare()
+        if x.ahead is not None:
+            x.ahead.prepare()
         if specialised.cluster is not None:
             prepare_cluster(x, specialised.cluster)
 
