@@ -20,6 +20,7 @@ from gizml_tile.ragged import Ragged
 from gizml_tile.runtime import compiler, disk_cache
 from gizml_tile.runtime.host import Host, host
 from gizml_tile.runtime.tensors import TensorInfo
+from gizml_tile.text import duration
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.emit.cpu import CpuArtifact
@@ -72,12 +73,13 @@ def source(program: TileProgram, layout: Layout) -> str:
     return _emit(simplified(program, layout), layout, host()).text
 
 
-def explain(program: TileProgram, layout: Layout) -> str:
-    """How the CPU's code for a program is laid out, and why."""
+def explain(program: TileProgram, layout: Layout, measured: float | None) -> str:
+    """How the CPU's code for a program is laid out, and why; and the seconds that a launch took."""
     from gizml_tile.lowering.emit import cpu
 
     signature = cpu.CpuSignature(layout.strides, layout.grid_rank, layout.may_alias)
-    return cpu.explain(simplified(program, layout), signature, host())
+    found = cpu.explain(simplified(program, layout), signature, host())
+    return found if measured is None else f"{found}measured: {duration(measured)}\n"
 
 
 def executable(program: Callable[[], TileProgram], layout: Layout, digest: str) -> Executable:

@@ -59,7 +59,11 @@ def _parser() -> argparse.ArgumentParser:
         "check": "trace, check and compile a kernel, and simulate it on random tensors for a GPU",
     }
     for name in _LOOKS:
-        _describe(_command(commands, name, helps[name], _look), name)
+        described = _command(commands, name, helps[name], _look)
+        _describe(described, name)
+        if name == "explain":
+            told = "also how long a launch on random tensors takes, on the CPU"
+            described.add_argument("--measure", action="store_true", help=told)
     cache = commands.add_parser("cache", help="show, limit or clear the compiled kernels kept on disk")
     cache.add_argument("action", nargs="?", default="list", choices=["list", "size", "limit", "clear"])
     cache.add_argument("bytes", nargs="?", help="for limit: keep at most so much, such as 64M")
@@ -126,6 +130,9 @@ def _look(options: argparse.Namespace) -> int:
     launched = kernel[_parsed(grid, options.grid)] if options.grid else Gridded(kernel, kernel.grid)
     if options.look == "check":
         return _check(kernel, launched, named)
+    if options.look == "explain" and options.measure:
+        _fill(named)
+        named["measure"] = True
     _print(getattr(launched, options.look)(**named), "llvm" if options.look == "source" else "")
     return 0
 
@@ -144,8 +151,7 @@ def _check(kernel: Kernel, launched: Gridded, named: dict[str, Any]) -> int:
         more = f"not simulated, as the tensors have more than {_SIMULATED_ELEMENTS} elements"
         print(f"{kernel.__name__}: no errors, {len(found)} warnings; {more}")
         return 0
-    for number, item in enumerate(tensors):
-        fill(item, number)
+    _fill(named)
     with warnings.catch_warnings():
         # They were shown already.
         warnings.simplefilter("ignore")
@@ -156,6 +162,12 @@ def _check(kernel: Kernel, launched: Gridded, named: dict[str, Any]) -> int:
     costs = len(findings) - wrong
     print(f"{kernel.__name__}: {wrong or 'no'} errors, {len(found)} warnings, {costs} costs, simulated")
     return 1 if wrong else 0
+
+
+def _fill(named: dict[str, Any]) -> None:
+    """Random numbers in all tensors."""
+    for number, item in enumerate(item for item in named.values() if isinstance(item, np.ndarray)):
+        fill(item, number)
 
 
 def _parsed(parse: Callable[[str], Any], text: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -197,11 +198,27 @@ def source(program: TileProgram, layout: GpuLayout) -> str:
     return _emitted(program, layout).text
 
 
-def explain(program: TileProgram, layout: GpuLayout) -> str:
-    """The plan with its reasons."""
+def explain(
+    program: TileProgram,
+    layout: GpuLayout,
+    infos: Sequence[TensorInfo],
+    grid: Sequence[int],
+    scalars: Sequence[int | float],
+    measured: float | None,
+) -> str:
+    """The plan with its reasons, what bounds a launch, and the seconds that it was ``measured``."""
     from gizml_tile.lowering.explain import explain
+    from gizml_tile.lowering.work import Launch
 
-    return explain(plan(program, layout))
+    shapes = tuple(info.shape for info in infos)
+    launch = Launch(shapes, tuple(map(_memory, infos)), tuple(grid), tuple(scalars))
+    return explain(plan(program, layout), launch, measured)
+
+
+def _memory(info: TensorInfo) -> int:
+    """The bytes of a tensor's elements, of which those that repeat along an axis count once."""
+    held = (size for size, stride in zip(info.shape, info.strides, strict=True) if stride)
+    return 0 if 0 in info.shape else math.prod(held) * info.dtype.bytes
 
 
 def executable(program: Callable[[], TileProgram], layout: GpuLayout, digest: str) -> Executable:

@@ -145,7 +145,11 @@ class Kernel(_Written):
         return Gridded(self, self.grid).source(*args, **named)
 
     def explain(self, *args: Any, **named: Any) -> str:
-        """The plan for these arguments with its reasons; takes what ``ir`` takes."""
+        """The plan for these arguments with its reasons; takes what ``ir`` takes.
+
+        ``measure=True``, where no parameter has this name, launches the kernel where its tensors are, on
+        copies of those that it writes, and says how long that takes, on a GPU beside what bounds it.
+        """
         return Gridded(self, self.grid).explain(*args, **named)
 
     def simulate(self, *args: Any, **named: Any) -> Any:
@@ -327,7 +331,10 @@ class Gridded:
 
     def explain(self, *args: Any, **named: Any) -> str:
         """`Kernel.explain` on this grid."""
-        return str(self._look(looking.explain, args, named))
+        signature = self._kernel._signature
+        own = "measure" in (*signature.positional, *signature.constants)
+        measure = not own and bool(named.pop("measure", False))
+        return str(self._look(functools.partial(looking.explain, measure=measure), args, named))
 
     def simulate(self, *args: Any, **named: Any) -> Any:
         """`Kernel.simulate` on this grid."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gizml_tile import build, gpu, simulating
+from gizml_tile import build, gpu, measuring, simulating
 from gizml_tile.dtypes import DType, as_dtype
 from gizml_tile.errors import TileError, here
 from gizml_tile.launch import Layout, is_empty, layout, tracing
@@ -72,12 +72,37 @@ def explain(
     kind: str | None = None,
     arch: str | None = None,
     storage: Sequence[object] = (),
+    measure: bool = False,
 ) -> str:
-    """The plan of a launch with its reasons."""
+    """The plan of a launch with its reasons, and with ``measure`` how long the launch takes.
+
+    It is measured where its tensors are, on copies of those that it writes. Raises TileError where another
+    target is asked for, or other storage types.
+    """
     seen = _look(request, kind, arch, storage)
+    measured = None
+    if measure:
+        _require_own(request, seen.target, storage)
+        measured = measuring.seconds(request)
     if seen.target.kind == "cpu":
-        return build.explain(seen.program, seen.layout())
-    return gpu.explain(seen.program, seen.gpu_layout())
+        return build.explain(seen.program, seen.layout(), measured)
+    prepared = seen.prepared
+    return gpu.explain(
+        seen.program, seen.gpu_layout(), seen.infos(), prepared.grid, prepared.scalars, measured
+    )
+
+
+def _require_own(request: Request, chosen: Target, storage: Sequence[object]) -> None:
+    """Raise TileError where what is looked at is not what a launch would run."""
+    own = _target(request)
+    if chosen != own:
+        raise TileError(
+            f"a launch is measured where its tensors are, for {own}, and not for {chosen}; leave out kind "
+            "and arch, or pass tensors that are there",
+            here(),
+        )
+    if storage:
+        raise TileError("a launch is measured with its tensors' own types; leave out storage", here())
 
 
 def check(
@@ -145,16 +170,17 @@ class _Seen:
         """What the CPU's code is compiled for."""
         return layout(self.prepared.infos, self.prepared.variant.written, self.prepared.grid)
 
+    def infos(self) -> list[TensorInfo]:
+        """The launch's tensors, with the storage types that they are looked at with."""
+        return simulating.with_dtypes(self.prepared.infos, [tensor.dtype for tensor in self.program.tensors])
+
     def gpu_layout(self, infos: Sequence[TensorInfo] | None = None) -> gpu.GpuLayout:
         """What a GPU's code is compiled for; ``infos`` are the tensors, by default the launch's."""
         prepared = self.prepared
-        if infos is None:
-            dtypes = [tensor.dtype for tensor in self.program.tensors]
-            infos = simulating.with_dtypes(prepared.infos, dtypes)
         return gpu.gpu_layout(
             self.program,
             self.target,
-            infos,
+            self.infos() if infos is None else infos,
             prepared.grid,
             prepared.scalars,
             may_alias=self.layout().may_alias,
@@ -162,7 +188,7 @@ class _Seen:
 
 
 def _look(request: Request, kind: str | None, arch: str | None, storage: Sequence[object]) -> _Seen:
-    chosen = target(kind, arch, _devices(request))
+    chosen = _target(request, kind, arch)
     types = [_storage_type(item) for item in storage]
     body = request.body if not types else _Stored(request.body, types).run
     with tracing():
@@ -172,9 +198,13 @@ def _look(request: Request, kind: str | None, arch: str | None, storage: Sequenc
     return replace(seen, program=build.simplified(traced.program, seen.layout()))
 
 
-def _devices(request: Request) -> tuple[str, ...]:
-    known: list[TensorInfo] = [*request.infos.values(), *request.reading.infos]
-    return tuple(info.device for info in known)
+def _target(request: Request, kind: str | None = None, arch: str | None = None) -> Target:
+    """The target asked for, by default what a launch runs on: where its tensors are."""
+    known = (*request.infos.values(), *request.reading.infos)
+    chosen = target(kind, arch, tuple(info.device for info in known))
+    if arch is None and known and known[0].device.partition(":")[0] == chosen.kind != "cpu":
+        return gpu.target_of(known[0].device, known[0].pointer)
+    return chosen
 
 
 def _storage_type(item: object) -> DType:

@@ -67,9 +67,14 @@ def explain(
     kind: str | None = None,
     arch: str | None = None,
     warps: int = 0,
+    measure: bool = False,
 ) -> str:
-    """The plan for a body with its reasons; takes what ``ir`` takes."""
-    return looking.explain(request(grid, body, warps), kind, arch, storage)
+    """The plan for a body with its reasons; takes what ``ir`` takes.
+
+    ``measure`` launches it where its tensors are, on copies of those that it writes, and says how long that
+    takes, beside the time that bounds it on a GPU.
+    """
+    return looking.explain(request(grid, body, warps), kind, arch, storage, measure)
 
 
 def simulate(

@@ -25,8 +25,8 @@ class Facts:
     unit share, ``reserved_memory`` what the hardware takes of that for each; ``registers`` are 32-bit ones
     of a thread, of which ``accumulators`` should be results of products at most, ``unit_registers`` of a
     unit. Rates are of the largest board in use with the architecture, for predictions alone: memory in bytes
-    a second, the clock in hertz, and fused multiply-adds of one unit in a cycle, with ``matrix_rates`` by
-    the bits of a matrix operand.
+    a second, the clock in hertz, and of one unit in a cycle: fused multiply-adds, approximate ``functions``,
+    and ``matrix_rates``, multiply-adds by the bits of a matrix operand.
     ``abilities`` name what only some architectures have:
 
     ===================  ==============================================================================
@@ -60,7 +60,8 @@ class Facts:
     memory_rate: float
     clock: float
     multiply_adds: int
-    matrix_rates: tuple[tuple[int, int], ...]
+    functions: int
+    matrix_rates: tuple[tuple[int, float], ...]
     abilities: frozenset[str]
 
 
@@ -74,6 +75,10 @@ _ADA = _AMPERE | frozenset("fp8_convert fp8_16x8x32".split())
 _HOPPER = (_ADA | frozenset("matrix_store bulk group_matrix cluster".split())) - {"fp8_16x8x32"}
 _BLACKWELL = _ADA | frozenset("matrix_store bulk cluster".split())
 
+# CUDA C++ Programming Guide, "Arithmetic Instructions" (results of a multiprocessor in a cycle); AMD's SIMDs
+# make functions in a quarter of the lanes, as Apple's do.
+_FUNCTIONS = 16
+
 
 def _nvidia(
     memory: int,
@@ -84,10 +89,11 @@ def _nvidia(
     memory_rate: float,
     clock: float,
     multiply_adds: int,
-    matrix_rate: int,
+    matrix_rate: float,
     abilities: frozenset[str],
 ) -> Facts:
-    rates = ((16, matrix_rate), (8, 2 * matrix_rate), (32, matrix_rate // 2))
+    """``matrix_rate`` is that of 16 bits."""
+    rates = ((16, matrix_rate), (8, 2 * matrix_rate), (32, matrix_rate / 2))
     return Facts(
         lanes=32,
         workgroup_threads=1024,
@@ -104,19 +110,21 @@ def _nvidia(
         memory_rate=memory_rate,
         clock=clock,
         multiply_adds=multiply_adds,
+        functions=_FUNCTIONS,
         matrix_rates=rates,
         abilities=abilities,
     )
 
 
 # CUDA C++ Programming Guide, "Compute Capabilities" (memory, threads, workgroups of a multiprocessor,
-# 128 or 64 FP32 lanes); boards: T4, A100, A40, L40S, H200, B200, RTX PRO 6000, by their data sheets.
+# 128 or 64 FP32 lanes); boards: T4, A100, A40, L40S, H200, B200, RTX PRO 6000, by their data sheets. Hopper
+# multiplies matrices at 1.83 GHz and does all else at 1.98 GHz, by the white paper of H100.
 _NVIDIA = {
     "sm_75": _nvidia(64, 64, 1024, 16, 40, 0.32e12, 1.59e9, 64, 512, _TURING),
     "sm_80": _nvidia(163, 164, 2048, 32, 108, 2.0e12, 1.41e9, 64, 1024, _AMPERE),
     "sm_86": _nvidia(99, 100, 1536, 16, 84, 0.7e12, 1.74e9, 128, 512, _AMPERE),
     "sm_89": _nvidia(99, 100, 1536, 24, 142, 0.86e12, 2.52e9, 128, 512, _ADA),
-    "sm_90a": _nvidia(227, 228, 2048, 32, 132, 4.8e12, 1.98e9, 128, 2048, _HOPPER),
+    "sm_90a": _nvidia(227, 228, 2048, 32, 132, 4.8e12, 1.98e9, 128, 2048 * 1.83 / 1.98, _HOPPER),
     "sm_100a": _nvidia(227, 228, 2048, 32, 148, 8.0e12, 1.97e9, 128, 2048, _BLACKWELL),
     "sm_120a": _nvidia(99, 100, 1536, 24, 188, 1.79e12, 2.6e9, 128, 512, _BLACKWELL),
 }
@@ -163,6 +171,7 @@ def _cdna(
         memory_rate=memory_rate,
         clock=clock,
         multiply_adds=multiply_adds,
+        functions=_FUNCTIONS,
         matrix_rates=tuple(zip((32, 16, 8), matrix_rates, strict=True)),
         abilities=abilities,
     )
@@ -193,6 +202,7 @@ def _rdna(
         memory_rate=memory_rate,
         clock=clock,
         multiply_adds=128,
+        functions=_FUNCTIONS,
         matrix_rates=tuple(zip((16, 8), matrix_rates, strict=True)),
         abilities=abilities,
     )
@@ -232,6 +242,7 @@ def _apple(units: int, memory_rate: float, clock: float, abilities: frozenset[st
         memory_rate=memory_rate,
         clock=clock,
         multiply_adds=128,
+        functions=2 * _FUNCTIONS,
         matrix_rates=((16, 128), (32, 128)),
         abilities=abilities,
     )

@@ -157,3 +157,12 @@ class _Writer:
             start = f"{number:>{widths[0]}}  {name:<{widths[1]}}  {kind:<{widths[2]}}  {rest}"
             lines.append(f"{start:<64}  {where}".rstrip() if places and where else start.rstrip())
         return lines
+
+
+_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it, such as ``1.38 ms``."""
+    unit, scale = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
+    return f"{seconds / scale:.2f} {unit}"

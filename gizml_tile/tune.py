@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from gizml_tile import trial
@@ -15,13 +14,14 @@ from gizml_tile.captures import freeze, read
 from gizml_tile.errors import TileError, TileWarning, here
 from gizml_tile.grids import as_grid
 from gizml_tile.launch import Traces, check, is_empty, lock
+from gizml_tile.measuring import on_copies
 from gizml_tile.portable import portable
 from gizml_tile.program import Program
 from gizml_tile.records import fields
 from gizml_tile.runtime import disk_cache
 from gizml_tile.runtime.host import host
 from gizml_tile.runtime.tensors import TensorInfo
-from gizml_tile.specialise import Prepared, Request, code, launch, layout_on, prepare, program_of
+from gizml_tile.specialise import Prepared, Request, launch, prepare, program_of
 from gizml_tile.tracing import active
 
 TUNE_VARIABLE = "GIZML_TILE_TUNE"
@@ -182,13 +182,10 @@ def _measured(
             return number
         with trial.bench(device, prepared.infos, stream) as bench:
             try:
-                executable = code(traces, request, prepared, layout_on(device, request, prepared))
-                bench.ready(executable, request.grid)
+                run, launch_once = on_copies(traces, request, prepared, bench)
             except TileError as error:
                 skipped[label] = error
                 continue
-            run = trial.Trial(prepared.infos, written, bench)
-            launch_once = partial(bench.launch, executable, run.infos, prepared.scalars, request.grid)
             launch_once()
             run.keep_results()
             if first is None:

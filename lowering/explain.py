@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from gizml_tile.errors import Place
 from gizml_tile.lowering.expand.expansion import Move
@@ -11,13 +11,16 @@ from gizml_tile.lowering.expand.kernel import expand_noting
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
 from gizml_tile.lowering.planning.plan import Plan
 from gizml_tile.lowering.planning.variants import Choice
-from gizml_tile.lowering.work import Work, work_of
+from gizml_tile.lowering.work import MEMORY, Launch, Work, launch_work, parts_of
 from gizml_tile.nodes import Node, View
-from gizml_tile.text import attribute
+from gizml_tile.text import attribute, duration
 
 
-def explain(plan: Plan) -> str:
-    """The plan of a program with its reasons, as text."""
+def explain(plan: Plan, launch: Launch | None = None, measured: float | None = None) -> str:
+    """The plan of a program with its reasons, as text.
+
+    With a ``launch`` also what bounds the time of all its programs; ``measured`` is that time in seconds.
+    """
     kernel, moves = expand_noting(plan)
     sections = (
         ("Launch", _launch(plan, kernel)),
@@ -26,6 +29,7 @@ def explain(plan: Plan) -> str:
         ("Variants, best first", _variants(plan)),
         ("Moves between layouts", _moves(moves)),
         (f"Work of {_together(kernel)}", _work(plan, kernel)),
+        ("The launch", _whole(plan, kernel, launch, measured)),
     )
     lines = [f"{plan.program.name} for {plan.target}"]
     for title, body in sections:
@@ -161,40 +165,65 @@ def _moves(moves: Iterable[Move]) -> Iterator[str]:
 
 
 def _work(plan: Plan, kernel: Kernel) -> Iterator[str]:
-    for title, work in work_of(plan, kernel):
-        yield title
-        yield from (f"  {line}" for line in _bound(plan, work))
+    for part in parts_of(plan, kernel):
+        yield part.title
+        yield from (f"  {line}" for line in _bound(plan, part.work))
 
 
 def _bound(plan: Plan, work: Work) -> Iterator[str]:
     """What a part of the program does, and how long each resource takes at its full rate."""
-    facts = plan.target.facts
-    if work.read or work.written:
-        yield f"{work.read} bytes from tensors, {work.written} to tensors"
-    if work.shared:
-        barriers = f", {_count(work.barriers, 'barrier')}" if work.barriers else ""
-        yield f"{work.shared} bytes to and from workgroup memory{barriers}"
-    for name, count in work.multiply_adds.items():
-        yield f"{count} multiply-adds by {name}"
-    yield f"{work.instructions} instructions of a warp"
-    times = {
-        "the memory of the device": (work.read + work.written) * facts.units / facts.memory_rate,
-        "workgroup memory": work.shared / (4 * facts.banks) / facts.clock,
-        "the matrix units": work.matrix_cycles(plan.target) / facts.clock,
-        "issuing instructions": work.instructions * facts.lanes / facts.multiply_adds / facts.clock,
-    }
-    spent = {name: time for name, time in times.items() if time}
+    yield from _counts(work)
+    spent = work.seconds(plan.target)
     if spent:
         told = ", ".join(f"{name} {1e6 * time:.2f} us" for name, time in spent.items())
         yield f"at full rates: {told}"
-        yield f"bound by {max(spent, key=lambda name: spent[name])}{_cached(plan, spent)}"
+        yield f"bound by {_longest(spent)}{_cached(plan, spent)}"
 
 
-def _cached(plan: Plan, spent: dict[str, float]) -> str:
-    memory = "the memory of the device"
-    if plan.stages and max(spent, key=lambda name: spent[name]) == memory:
+def _counts(work: Work) -> Iterator[str]:
+    if work.read or work.written:
+        yield f"{sum(work.read.values()):.0f} bytes from tensors, {sum(work.written.values()):.0f} to tensors"
+    if work.shared:
+        barriers = f", {_count(round(work.barriers), 'barrier')}" if work.barriers else ""
+        yield f"{work.shared:.0f} bytes to and from workgroup memory{barriers}"
+    for name, count in work.multiply_adds.items():
+        yield f"{count:.0f} multiply-adds by {name}"
+    functions = f", of them {work.functions:.0f} of special functions" if work.functions else ""
+    yield f"{work.instructions:.0f} instructions of a warp{functions}"
+
+
+def _longest(spent: Mapping[str, float]) -> str:
+    return max(spent, key=lambda name: spent[name])
+
+
+def _cached(plan: Plan, spent: Mapping[str, float]) -> str:
+    if plan.stages and _longest(spent) == MEMORY:
         return " if no program shared blocks in the cache"
     return ""
+
+
+def _whole(plan: Plan, kernel: Kernel, launch: Launch | None, measured: float | None) -> Iterator[str]:
+    """The least time that all programs take together, and how far from it a launch was."""
+    bound = None
+    if launch is not None and launch.programs:
+        units = plan.target.facts.units
+        yield f"{_count(launch.programs, 'program')}, on {units} multiprocessors"
+        work = launch_work(plan, kernel, launch)
+        if work is None:
+            yield "how many turns loops take is not known before, so neither is what bounds it"
+        else:
+            yield from _counts(work)
+            busy = min(units, launch.programs * plan.cluster_size)
+            spent = {
+                name: time / (units if name == MEMORY else busy)
+                for name, time in work.seconds(plan.target).items()
+            }
+            yield f"at full rates: {', '.join(f'{name} {duration(time)}' for name, time in spent.items())}"
+            bound = max(spent.values())
+            yield f"bound by {_longest(spent)}: {duration(bound)}"
+    if measured is not None:
+        distance = f", {measured / bound:.2f} times the bound" if bound else ""
+        yield f"measured: {duration(measured)}{distance}"
 
 
 def _count(number: int, what: str) -> str:

@@ -1,14 +1,17 @@
-"""What a kernel does, counted: bytes, multiply-adds and instructions of one program."""
+"""What a kernel does, counted: bytes, multiply-adds and instructions of one program, and of a launch."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from gizml_tile.dtypes import DType
+from gizml_tile.errors import Place
 from gizml_tile.lowering.kernel_ir.instructions import (
+    APPROXIMATE,
     ELEMENTWISE,
     GLOBAL,
     Access,
@@ -23,6 +26,8 @@ from gizml_tile.lowering.kernel_ir.instructions import (
     Role,
 )
 from gizml_tile.lowering.planning.plan import Plan
+from gizml_tile.lowering.planning.turns import turns
+from gizml_tile.nodes import Node
 from gizml_tile.target import Target
 
 _MATRIX_ROW_BYTES = 16
@@ -32,48 +37,157 @@ _GROUP_WARPS = 4
 _GROUP_ROWS = 64
 
 
+MEMORY = "the memory of the device"
+
+
 @dataclass(slots=True)
 class Work:
-    """Bytes, multiply-adds by unit, barriers, and instructions that warps issue."""
+    """Bytes by tensor, multiply-adds by unit, barriers, and instructions that warps issue.
 
-    read: int = 0
-    written: int = 0
-    shared: int = 0
-    barriers: int = 0
-    instructions: int = 0
-    multiply_adds: dict[str, int] = field(default_factory=dict)
-    matrix: dict[int, int] = field(default_factory=dict)  # bits of an operand -> multiply-adds
+    ``functions`` are the instructions that units for approximate functions take.
+    """
 
-    def matrix_cycles(self, target: Target) -> float:
-        """Cycles of a multiprocessor's matrix units at their full rate."""
-        rates = dict(target.facts.matrix_rates)
-        return sum(count / rates[bits] for bits, count in self.matrix.items())
+    read: dict[int, float] = field(default_factory=dict)
+    written: dict[int, float] = field(default_factory=dict)
+    shared: float = 0
+    barriers: float = 0
+    instructions: float = 0
+    functions: float = 0
+    multiply_adds: dict[str, float] = field(default_factory=dict)
+    matrix: dict[int, float] = field(default_factory=dict)  # bits of an operand -> multiply-adds
+
+    def seconds(self, target: Target) -> dict[str, float]:
+        """How long each resource of one multiprocessor takes at its full rate, of memory its share."""
+        facts = target.facts
+        moved = sum(self.read.values()) + sum(self.written.values())
+        rates = dict(facts.matrix_rates)
+        cycles = {
+            "workgroup memory": self.shared / (4 * facts.banks),
+            "the matrix units": sum(count / rates[bits] for bits, count in self.matrix.items()),
+            "issuing instructions": self.instructions * facts.lanes / facts.multiply_adds,
+            "special functions": self.functions * facts.lanes / facts.functions,
+        }
+        times = {MEMORY: moved * facts.units / facts.memory_rate}
+        times |= {name: each / facts.clock for name, each in cycles.items()}
+        return {name: time for name, time in times.items() if time}
 
     def multiplied(self, unit: str, count: int, bits: int = 0) -> None:
         """Count multiply-adds of a unit, of a matrix unit with the bits of an operand."""
-        self.multiply_adds[unit] = self.multiply_adds.get(unit, 0) + count
+        _add_to(self.multiply_adds, unit, count)
         if bits:
-            self.matrix[bits] = self.matrix.get(bits, 0) + count
+            _add_to(self.matrix, bits, count)
 
-    def add(self, other: Work) -> None:
-        """Count what another part does too."""
-        self.read += other.read
-        self.written += other.written
-        self.shared += other.shared
-        self.barriers += other.barriers
-        self.instructions += other.instructions
-        for unit, count in other.multiply_adds.items():
-            self.multiplied(unit, count)
-        for bits, count in other.matrix.items():
-            self.matrix[bits] = self.matrix.get(bits, 0) + count
+    def add(self, other: Work, times: float = 1) -> None:
+        """Count what another part does too, so many times."""
+        self.shared += times * other.shared
+        self.barriers += times * other.barriers
+        self.instructions += times * other.instructions
+        self.functions += times * other.functions
+        _add_all(self.read, other.read, times)
+        _add_all(self.written, other.written, times)
+        _add_all(self.multiply_adds, other.multiply_adds, times)
+        _add_all(self.matrix, other.matrix, times)
+
+
+_Key = TypeVar("_Key", int, str)
+
+
+def _add_to(counts: dict[_Key, float], key: _Key, count: float) -> None:
+    counts[key] = counts.get(key, 0) + count
+
+
+def _add_all(counts: dict[_Key, float], others: Mapping[_Key, float], times: float) -> None:
+    for key, count in others.items():
+        _add_to(counts, key, times * count)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The work of a part of a kernel, which stands in some loops, the innermost last."""
+
+    title: str
+    work: Work
+    loops: tuple[Instruction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a launch has beside its plan: each tensor's shape and bytes of memory, grid, run-time numbers."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    bytes: tuple[int, ...]
+    grid: tuple[int, ...]
+    scalars: tuple[float, ...]
+
+    @property
+    def programs(self) -> int:
+        """How many programs it has."""
+        return math.prod(self.grid)
+
+
+def launch_work(plan: Plan, kernel: Kernel, launch: Launch) -> Work | None:
+    """The work of a whole launch; None where it is not known how many turns its loops take.
+
+    What programs read of a tensor, or write, moves once at least, and no more often is counted: blocks may
+    be shared in the cache.
+    """
+    total = Work()
+    known = _turns(plan, launch)
+    for part in parts_of(plan, kernel):
+        times = _times(kernel, launch, part.loops, known)
+        if times is None:
+            return None
+        total.add(part.work, times)
+    for moved in (total.read, total.written):
+        for tensor, count in moved.items():
+            moved[tensor] = min(count, launch.bytes[tensor])
+    return total
+
+
+def _turns(plan: Plan, launch: Launch) -> dict[Place, float]:
+    """The turns of a kernel's loops, all workgroups' together, by the places of the program's loops."""
+    found = turns(plan.program, launch.shapes, launch.grid, launch.scalars)
+    loops: dict[Place, list[Node]] = {}
+    for node in plan.program.body.walk():
+        if node.op == "loop" and node.place is not None:
+            loops.setdefault(node.place, []).append(node)
+    chained = {} if plan.specialised is None else plan.specialised.chained
+    together = 1 if plan.specialised is None else plan.specialised.together
+    result = {}
+    for place, nodes in loops.items():
+        if all(node in found for node in nodes):
+            # A turn of a rotated loop stands in pieces before the loop and after it.
+            taken = [found[node] - (launch.programs if chained.get(node) else 0) for node in nodes]
+            result[place] = sum(max(each, 0) for each in taken) / len(nodes) / together
+    return result
+
+
+def _times(
+    kernel: Kernel, launch: Launch, loops: Sequence[Instruction], known: Mapping[Place, float]
+) -> float | None:
+    """How often a part of a kernel runs."""
+    neighbours = launch.grid[kernel.along]
+    times: float = launch.programs // neighbours * -(-neighbours // kernel.together) * kernel.cluster
+    for loop in loops:
+        if loop.place is None:
+            continue  # a workgroup's programs
+        if loop.place in known:
+            times = known[loop.place]
+        else:
+            bounds = [arg.attr for arg in loop.args[:3] if arg.op == "constant"]
+            if len(bounds) < 3:
+                return None
+            times *= len(range(*bounds))  # type: ignore[arg-type]
+    return times
 
 
 @dataclass(frozen=True, slots=True)
 class _Counting:
-    """What is counted, and by how many warps it is run."""
+    """What is counted, of which workgroup of a cluster, and by how many warps it is run."""
 
     plan: Plan
     kernel: Kernel
+    rank: int
     warps: int
 
     @property
@@ -81,39 +195,48 @@ class _Counting:
         return self.warps * self.plan.target.facts.lanes
 
 
-def work_of(plan: Plan, kernel: Kernel) -> Iterator[tuple[str, Work]]:
-    """The work outside of loops, and of one turn of each loop, with a title for each.
+def parts_of(plan: Plan, kernel: Kernel) -> Iterator[Part]:
+    """The work outside of loops, and of one turn of each loop.
 
-    What roles do in loops of the same place counts together, of teams with a program each one of them.
+    What roles do in loops of the same place counts together, of teams with a program each one of them, and
+    of a cluster's workgroups their average.
     """
     title = "outside of loops" if _has_loop(kernel.body) else "all of it"
-    yield from _parts(_Counting(plan, kernel, plan.warps), kernel.body, title)
+    found: dict[tuple[str, tuple[Instruction, ...]], Part] = {}
+    for rank in range(plan.cluster_size):
+        counting = _Counting(plan, kernel, rank, plan.warps)
+        for part in _parts(counting, kernel.body, title, ()):
+            mean = found.setdefault((part.title, part.loops), replace(part, work=Work()))
+            mean.work.add(part.work, 1 / plan.cluster_size)
+    yield from found.values()
 
 
 def _has_loop(block: Block) -> bool:
     return any(instruction.op == "loop" for instruction in block.walk())
 
 
-def _parts(counting: _Counting, block: Block, title: str) -> Iterator[tuple[str, Work]]:
+def _parts(
+    counting: _Counting, block: Block, title: str, around: tuple[Instruction, ...]
+) -> Iterator[Part]:
     work = Work()
     inner: list[Instruction] = []
     _count(counting, block, work, inner)
     plan = counting.plan
     teams = plan.specialised.teams if plan.specialised else 1
-    together: dict[str, Work] = {title: work}
-    loops: list[tuple[str, Work]] = []
+    together = {title: Part(title, work, around)}
+    loops: list[Part] = []
     for instruction in inner:
         if instruction.op == "loop":
-            loops += _parts(counting, instruction.blocks[0], _title(instruction))
+            loops += _parts(counting, instruction.blocks[0], _title(instruction), (*around, instruction))
             continue
         assert isinstance(instruction.attr, tuple)
         for role, body in zip(instruction.attr, instruction.blocks, strict=True):
             assert isinstance(role, Role)
             if 0 < role.first_warp < teams * plan.warps:
                 continue
-            for name, part in _parts(replace(counting, warps=role.warps), body, title):
-                together.setdefault(name, Work()).add(part)
-    yield from ((name, part) for name, part in [*together.items(), *loops] if part.instructions)
+            for part in _parts(replace(counting, warps=role.warps), body, title, around):
+                together.setdefault(part.title, replace(part, work=Work())).work.add(part.work)
+    yield from (part for part in [*together.values(), *loops] if part.work.instructions)
 
 
 def _title(loop: Instruction) -> str:
@@ -127,10 +250,17 @@ def _count(counting: _Counting, block: Block, work: Work, inner: list[Instructio
         if instruction.op in ("loop", "roles"):
             inner.append(instruction)
             continue
-        # Of a branch the first way is the usual one.
-        for inside in instruction.blocks[:1]:
-            _count(counting, inside, work, inner)
+        if instruction.blocks:
+            _count(counting, instruction.blocks[_way(counting, instruction)], work, inner)
         _add(counting, instruction, work)
+
+
+def _way(counting: _Counting, branch: Instruction) -> int:
+    """Which block of a branch counts: where workgroups of a cluster part the own one's, else the first."""
+    (mask,) = branch.args
+    if mask.op not in ("eq", "ne") or mask.args[0].op != "rank":
+        return 0
+    return int((counting.rank == mask.args[1].attr) != (mask.op == "eq"))
 
 
 def _add(counting: _Counting, i: Instruction, work: Work) -> None:
@@ -140,8 +270,7 @@ def _add(counting: _Counting, i: Instruction, work: Work) -> None:
             count = i.attr.width * len(i.attr.places) * threads
             if i.attr.space == GLOBAL:
                 size = count * plan.program.tensors[i.attr.memory].dtype.bytes
-                work.read += size if i.op == "load" else 0
-                work.written += 0 if i.op == "load" else size
+                _add_to(work.read if i.op == "load" else work.written, i.attr.memory, size)
             else:
                 work.shared += count * kernel.buffers[i.attr.memory].dtype.bytes
             work.instructions += len(i.attr.places) * warps
@@ -151,15 +280,14 @@ def _add(counting: _Counting, i: Instruction, work: Work) -> None:
             work.instructions += len(i.attr.places) * warps
         case Copy():
             size = i.attr.width * kernel.buffers[i.attr.buffer].dtype.bytes
-            work.read += size * len(i.attr.to_places) * threads
+            _add_to(work.read, i.attr.tensor, size * len(i.attr.to_places) * threads)
             work.shared += size * len(i.attr.to_places) * threads
             work.instructions += len(i.attr.to_places) * warps
         case Bulk():
             # One thread loads; of those that store each four warps have one.
             times = max(1, warps // _GROUP_WARPS) if i.op == "bulk_store" else 1
             size = math.prod(i.attr.box) * kernel.buffers[i.attr.buffer].dtype.bytes * times
-            work.read += size if i.op == "bulk_load" else 0
-            work.written += size if i.op == "bulk_store" else 0
+            _add_to(work.read if i.op == "bulk_load" else work.written, i.attr.tensor, size)
             work.shared += size
             work.instructions += times
         case Matrix():
@@ -181,6 +309,7 @@ def _add(counting: _Counting, i: Instruction, work: Work) -> None:
             work.barriers += 1
         case _ if i.op in ELEMENTWISE or i.op == "shuffle":
             work.instructions += i.count * warps
+            work.functions += i.count * warps if i.op in APPROXIMATE else 0
 
 
 def _bits(dtype: DType) -> int:

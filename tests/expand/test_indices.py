@@ -23,7 +23,7 @@ def places(lines, sizes, group, monkeypatch):
     program = TileProgram("test", empty.tensors, (), (), Region((), ids, ()))
     signature = Signature((("unit",),) * 4, (16,) * 4, (), len(sizes), False, False)
     x = expansion(program, signature=signature)
-    monkeypatch.setattr(indices, "_size", lambda x, axis: x.build.constant(sizes[axis], I32))
+    monkeypatch.setattr(indices, "size_of", lambda x, axis: x.build.constant(sizes[axis], I32))
     found = []
     for first in range(0, len(lines), LANES * REGISTERS):
         part = np.zeros(LANES * REGISTERS, np.int32)

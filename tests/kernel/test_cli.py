@@ -115,6 +115,14 @@ def test_source_and_explain_and_strides(file, command):
     assert code == 0 and out.strip()
 
 
+def test_explain_measures_on_the_cpu(file, command):
+    assert "measured" not in command("explain", f"{file}:scale", *ARGUMENTS)[1]
+    code, out, _ = command("explain", f"{file}:scale", *ARGUMENTS, "--measure")
+    assert code == 0 and re.search(r"^measured: \d+\.\d\d [mu]s$", out, re.M)
+    code, _, err = command("explain", f"{file}:scale", *ARGUMENTS, "--measure", "-k", "cuda")
+    assert code == 1 and "measured where its tensors are, for cpu (native), and not for cuda (sm_90a)" in err
+
+
 def test_check(file, command):
     code, out, _ = command("check", f"{file}:scale", *ARGUMENTS)
     assert (code, out) == (0, "scale: no errors, 0 warnings\n")

@@ -1,0 +1,40 @@
+"""How long launches take: on copies of what they write, by the clock of the device that they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from gizml_tile import trial
+from gizml_tile.errors import TileError, here
+from gizml_tile.launch import Traces, check, is_empty
+from gizml_tile.specialise import Prepared, Request, code, layout_on, prepare
+
+
+def seconds(request: Request) -> float | None:
+    """How long a launch takes, which nobody sees the results of; None for one that has nothing to do.
+
+    Raises TileError where it cannot be launched, or its device cannot measure.
+    """
+    traces = Traces()
+    prepared = prepare(traces, request)
+    device = check(request.name, prepared.names, prepared.infos, prepared.variant.written)
+    if device.partition(":")[0] not in trial.MEASURED:
+        kinds = " and ".join(trial.MEASURED)
+        raise TileError(f"launches on {device} cannot be measured; those on {kinds} can", here())
+    if is_empty(prepared.infos, prepared.variant.written, request.grid):
+        return None
+    with trial.bench(device, prepared.infos) as bench:
+        _, launch = on_copies(traces, request, prepared, bench)
+        return bench.seconds(launch)
+
+
+def on_copies(
+    traces: Traces, request: Request, prepared: Prepared, bench: trial.Bench
+) -> tuple[trial.Trial, Callable[[], object]]:
+    """A launch that can be repeated, on copies. Raises TileError where it does not fit the device."""
+    device = check(request.name, prepared.names, prepared.infos, prepared.variant.written)
+    executable = code(traces, request, prepared, layout_on(device, request, prepared))
+    bench.ready(executable, request.grid)
+    run = trial.Trial(prepared.infos, prepared.variant.written, bench)
+    return run, partial(bench.launch, executable, run.infos, prepared.scalars, request.grid)

@@ -1,0 +1,136 @@
+"""How many turns the loops of a program take in a launch, of all its programs together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gizml_tile.nodes import Node, Region, Scalar, TileProgram
+
+# An index of every program, and of every turn of the loops around: axes for those, the innermost first, and
+# then for the grid's, the last first. An axis along which it does not change has size 1.
+Numbers = np.ndarray[Any, Any]
+
+_GRID_AXES = 3
+# With more numbers than this the turns of loops in loops are not counted.
+_MOST_NUMBERS = 1 << 22
+
+
+def turns(
+    program: TileProgram, shapes: Sequence[Sequence[int]], grid: Sequence[int], scalars: Sequence[float]
+) -> dict[Node, int]:
+    """The turns of each loop, of which is known how many they are.
+
+    They are not known where they follow from what tensors hold, or from an index that a loop carries.
+    ``scalars`` are the run-time numbers in the program's order.
+    """
+    numbers = dict(zip(program.scalars, scalars, strict=True))
+    counting = _Counting(shapes, (*grid, 1, 1, 1)[:_GRID_AXES], numbers)
+    counting.region(program.body, np.ones((1,) * _GRID_AXES, bool))
+    return counting.found
+
+
+@dataclass(slots=True)
+class _Counting:
+    shapes: Sequence[Sequence[int]]
+    grid: Sequence[int]
+    scalars: Mapping[Scalar, float]
+    values: dict[Node, Numbers] = field(default_factory=dict)
+    found: dict[Node, int] = field(default_factory=dict)
+
+    def region(self, region: Region, runs: Numbers) -> None:
+        """Count in a region, which runs in the programs and turns that are set."""
+        for node in region.nodes:
+            if node.op == "loop":
+                self._loop(node, runs)
+            elif node.op == "cond":
+                mask = self.values.get(node.args[0])
+                if mask is not None:
+                    self.region(node.regions[0], runs & mask)
+                    self.region(node.regions[1], runs & ~mask)
+            else:
+                value = self._value(node)
+                if value is not None:
+                    self.values[node] = value
+
+    def _loop(self, node: Node, runs: Numbers) -> None:
+        bounds = [self.values.get(arg) for arg in node.args[:3]]
+        start, stop, step = bounds
+        if start is None or stop is None or step is None:
+            return
+        counts = np.where(runs, np.maximum(_upwards(stop - start, step), 0), 0)
+        alike = [size for size, known in zip(self.grid, counts.shape[::-1], strict=False) if known == 1]
+        self.found[node] = int(counts.sum()) * math.prod(alike)
+        (body,) = node.regions
+        longest = int(counts.max(initial=0))
+        if longest * counts.size > _MOST_NUMBERS or not any(each.regions for each in body.walk()):
+            return
+        turn = np.arange(longest).reshape(-1, *(1,) * counts.ndim)
+        inside = replace(self, values=self.values | {body.params[0]: start + turn * step})
+        inside.region(body, turn < counts)
+
+    def _value(self, node: Node) -> Numbers | None:
+        """An index, or a comparison of two; None where it is not known."""
+        match node.op:
+            case "index":
+                return self._everywhere(node.attr)
+            case "id":
+                axis = int(node.attr)  # type: ignore[arg-type]
+                return np.arange(self.grid[axis]).reshape(-1, *(1,) * axis)
+            case "count":
+                return self._everywhere(self.grid[int(node.attr)])  # type: ignore[arg-type]
+            case "size":
+                assert isinstance(node.attr, tuple)
+                return self._everywhere(self.shapes[node.attr[0]][node.attr[1]])
+            case "scalar" if node.is_index:
+                return self._everywhere(self.scalars[node.attr])  # type: ignore[index]
+        args = [self.values.get(arg) for arg in node.args]
+        known = [arg for arg in args if arg is not None]
+        operation = _OPERATIONS.get(node.op)
+        return None if operation is None or not args or len(known) < len(args) else operation(*known)
+
+    def _everywhere(self, number: Any) -> Numbers:
+        return np.full((1,) * _GRID_AXES, int(number))
+
+
+def _upwards(a: Numbers, b: Numbers) -> Numbers:
+    """Quotients that are rounded up; 0 where the divisor is."""
+    return -_floor(-a, b)
+
+
+def _floor(a: Numbers, b: Numbers) -> Numbers:
+    return np.where(b == 0, 0, a // np.where(b == 0, 1, b))
+
+
+def _truncated(a: Numbers, b: Numbers) -> Numbers:
+    return _floor(abs(a), abs(b)) * np.sign(a) * np.sign(b)
+
+
+_OPERATIONS: dict[str, Callable[..., Numbers]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "neg": np.negative,
+    "abs": np.abs,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "div": _truncated,
+    "floordiv": _floor,
+    "rem": lambda a, b: np.where(b == 0, 0, a - _truncated(a, b) * b),
+    "floormod": lambda a, b: np.where(b == 0, 0, a - _floor(a, b) * b),
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "and_": np.bitwise_and,
+    "or_": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not_": np.bitwise_not,
+    "select": np.where,
+}
