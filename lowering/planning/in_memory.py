@@ -15,7 +15,7 @@ from gizml_tile.lowering.planning.registers import thread_registers, tile_regist
 from gizml_tile.lowering.planning.shared import shared_tile
 from gizml_tile.lowering.planning.stages import fast_axis, stage_in_place
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
-from gizml_tile.nodes import Node, View
+from gizml_tile.nodes import ALONG, Node, View
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -69,7 +69,7 @@ def plan_in_memory(state: Planning) -> None:
 
 
 # What has tiles in registers, whatever is computed on them.
-_TIED = frozenset("param result dot sum max min transpose gather".split())
+_TIED = ALONG | frozenset("param result part dot transpose gather".split())
 
 
 def _plan_class(state: Planning, each: Class, result: Node) -> None:

@@ -9,7 +9,7 @@ from gizml_tile.dtypes import F32
 from gizml_tile.lowering.planning.again import made_again
 from gizml_tile.lowering.planning.plan import TileLayout
 from gizml_tile.lowering.planning.registers import tile_registers
-from gizml_tile.nodes import ALONG, UNARY_FLOAT, Node, Region, TileProgram
+from gizml_tile.nodes import ALONG, REDUCTIONS, UNARY_FLOAT, Node, Region, TileProgram
 from gizml_tile.target import Target
 
 # Registers for addresses and temporaries beside a thread's elements. Measured on an H200 with rows of 1024
@@ -35,10 +35,11 @@ def residents(
     of which only so many registers stay while the others wait in workgroup memory.
 
     1 leaves the registers to the assembler. Without products a kernel waits for memory: as many as the
-    registers allow. Products want registers.
+    registers allow. Products want registers, and what meets by a function or in order has temporaries that
+    only the assembler counts.
     """
     nothing: tuple[frozenset[Node], dict[Node, int]] = frozenset(), {}
-    if any(node.op == "dot" for node in program.body.walk()):
+    if any(node.op == "dot" or node.op in ALONG - REDUCTIONS for node in program.body.walk()):
         return 1, *nothing
     held = _Held(homes).most(program.body, frozenset())[0]
     if held < _MANY:

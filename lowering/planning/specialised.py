@@ -32,7 +32,7 @@ from gizml_tile.lowering.planning.residency import half_memory
 from gizml_tile.lowering.planning.stages import COPY, fast_axis
 from gizml_tile.lowering.planning.together import REGISTERS, TOGETHER, plan_together
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
-from gizml_tile.nodes import ALONG, EFFECTS, READS, Node, View, tensor_of
+from gizml_tile.nodes import ALONG, EFFECTS, READS, REDUCTIONS, Node, View, tensor_of
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -248,6 +248,9 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
         loop = _loop_of(state, node)
         if loop is not None:
             yield from _of_product(state, node, loop)
+    for node in state.program.body.walk():
+        if node.op in ALONG - REDUCTIONS:
+            yield f"a {node.op} along an axis may take more workgroup memory than is kept beside blocks"
     if not _blocks(state, products):
         yield "no operand is a block of a tensor"
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import addressing_cases
+import along_cases
 import benchmark_cases
 import elementwise_cases
 import product_cases
@@ -31,7 +32,11 @@ from gizml_tile.kernel import Kernel
 from gizml_tile.lowering.emit.amdgpu.intrinsics import ARCHS, INTRINSICS, intrinsic
 from gizml_tile.target import Target
 
-CASES = [*addressing_cases.CASES, *elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES]
+CASES = [
+    case
+    for module in (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases)
+    for case in module.CASES
+]
 # Ragged blocks are computed with on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 

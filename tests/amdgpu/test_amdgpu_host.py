@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import addressing_cases
+import along_cases
 import elementwise_cases
 import product_cases
 import pytest
@@ -15,8 +16,9 @@ from on_host import run_texts
 
 # One architecture for each length of waves, and for products one of each family of matrix units.
 WAVES, FAMILIES = ("gfx942", "gfx1201"), ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+MODULES = (addressing_cases, along_cases, elementwise_cases, row_cases)
 CASES = [
-    *product([*addressing_cases.CASES, *elementwise_cases.CASES, *row_cases.CASES], WAVES),
+    *product([case for module in MODULES for case in module.CASES], WAVES),
     *product(product_cases.CASES, FAMILIES),
 ]
 # Ragged blocks are computed with on purpose.

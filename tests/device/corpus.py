@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import addressing_cases
+import along_cases
 import elementwise_cases
 import numpy as np
 import product_cases
@@ -27,7 +28,7 @@ import gizml_tile as tile
 
 CASES: dict[str, Case] = {
     case.name: case
-    for module in (addressing_cases, elementwise_cases, row_cases, product_cases)
+    for module in (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases)
     for case in module.CASES
 }
 UNIT = 2.0**-24

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import along_cases
 import benchmark_cases
 import elementwise_cases
 import product_cases
@@ -21,7 +22,7 @@ sys.path.append(str(Path(__file__).parents[1] / "assemble"))
 
 from ptxas import ARCHS, Report, assemble
 
-CASES = [*elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES]
+CASES = [*along_cases.CASES, *elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES]
 # Ragged blocks are computed with on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 

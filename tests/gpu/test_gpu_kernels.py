@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import addressing_cases
+import along_cases
 import elementwise_cases
 import product_cases
 import pytest
@@ -14,7 +15,11 @@ from gizml_tile import TileError
 from gizml_tile.lowering.simulate.findings import COSTS
 from gizml_tile.target import gpus
 
-CASES = [*addressing_cases.CASES, *elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES]
+CASES = [
+    case
+    for module in (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases)
+    for case in module.CASES
+]
 # One of each family that plans differ for.
 ARCHS = ("sm_75", "sm_80", "sm_90a", "sm_120a", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "apple9")
 KINDS = {target.arch: target.kind for target in gpus()}

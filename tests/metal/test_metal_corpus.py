@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import addressing_cases
+import along_cases
 import elementwise_cases
 import product_cases
 import pytest
@@ -18,7 +19,8 @@ from gizml_tile import simulating
 TOO_LARGE = {"matmul 8 warps, 3 stages"}
 CASES = [
     case
-    for case in (*addressing_cases.CASES, *elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES)
+    for module in (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases)
+    for case in module.CASES
     if case.name not in TOO_LARGE
 ]
 # The type bfloat came with apple8, so BF16 is another text before.
