@@ -72,9 +72,9 @@ def gpu_layout(
     """The layout of a launch of a simplified program."""
     from gizml_tile.lowering.planning.bounds import facts
     from gizml_tile.lowering.planning.copies import Lying, copied
+    from gizml_tile.lowering.planning.crowded import is_crowded
     from gizml_tile.lowering.planning.room import room
     from gizml_tile.lowering.planning.signature import Signature
-    from gizml_tile.lowering.planning.together import is_crowded
 
     shapes = tuple(info.shape for info in infos)
     kinds = tuple(strides(info.shape, info.strides) for info in infos)

@@ -34,7 +34,7 @@ class Signature:
     can move boxes of it: nothing is empty, and steps are multiples of 16 bytes forwards. ``room`` is how many
     workgroups each program could have (see `room.room`). Tensors that are ``copied`` are known by their
     copies. ``crowded`` tells that there are so many programs that neighbours may share workgroups (see
-    `together.is_crowded`).
+    `crowded.is_crowded`).
     """
 
     strides: tuple[tuple[str, ...], ...]

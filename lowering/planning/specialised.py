@@ -11,6 +11,7 @@ from gizml_tile.lowering.planning.boxes import has_boxes, is_once, starts_at_chu
 from gizml_tile.lowering.planning.bulk_stores import STORE_BUFFERS
 from gizml_tile.lowering.planning.chained import in_streams, is_chained, of_computed, plan_rotation, powers
 from gizml_tile.lowering.planning.classes import is_wide
+from gizml_tile.lowering.planning.crowded import TOGETHER
 from gizml_tile.lowering.planning.group_products import (
     MOST_IN_PARTS,
     is_turned,
@@ -30,7 +31,7 @@ from gizml_tile.lowering.planning.plan import UNIFORM, Specialised, Stage, Strea
 from gizml_tile.lowering.planning.prologues import blocks_of, commits_of, prologues_of, why_not_computed
 from gizml_tile.lowering.planning.residency import half_memory
 from gizml_tile.lowering.planning.stages import COPY, fast_axis
-from gizml_tile.lowering.planning.together import REGISTERS, TOGETHER, plan_together
+from gizml_tile.lowering.planning.together import REGISTERS, plan_together
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.nodes import ALONG, EFFECTS, READS, REDUCTIONS, Node, View, tensor_of
 
