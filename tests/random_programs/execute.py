@@ -7,6 +7,7 @@ import linecache
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import along
 import numpy as np
 import reference as ref
 from intervals import Value, floats, integers, same, to
@@ -197,6 +198,8 @@ class Evaluator:
             return ref.function(name, a)
         if name in ("relu", "floor", "sqrt", "rsqrt"):
             return ref.monotone(name, a)
+        if name in along.NAMES:
+            return along.evaluate(name, a, attr)
         if name in ("sum", "max", "min"):
             return ref.reduce(name, a, attr)
         if name in ("maximum", "minimum"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import along
 from programs import Arg, Block, Literal, Op, Program
 
 from gizml_tile.dtypes import DType
@@ -66,6 +67,8 @@ def expression(name: str, args: list[str], attr: object) -> str:
         *values, dtype = attr
         shown = [str(list(value)) if isinstance(value, tuple) else number(value) for value in values]
         return f"p.{name}({', '.join(shown)}, tile.{dtype.name})"
+    if name in along.NAMES:
+        return along.written(name, args[0], attr)
     if name in ("sum", "max", "min"):
         return f"{args[0]}.{name}({attr})"
     if name == "dot" and attr:

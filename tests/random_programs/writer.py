@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from along import choose
 from programs import INDEX, Arg, Block, Literal, Op, Type, ViewSpec
 
 from gizml_tile.dtypes import (
@@ -257,6 +258,11 @@ class Writer:
         shape = (1, kind.shape[1]) if axis in (0, -2) else (kind.shape[0], 1)
         return self.emit(name, Type(dtype, shape), a, attr=axis)
 
+    def along_an_axis(self) -> str:
+        a = self.pick(lambda t: t.dtype is not None and t.shape != (1, 1)) or self.floats()
+        name, kind, attr = choose(self.random, self.names[a], ieee=self.owner.ieee)
+        return self.emit(name, kind, a, attr=attr)
+
     def transpose(self) -> str:
         a = self.pick(lambda t: t.dtype is not None) or self.floats()
         kind = self.names[a]
@@ -423,6 +429,7 @@ class Writer:
             self.integer: 2,
             self.logic: 1,
             self.reduction: 2,
+            self.along_an_axis: 1.5,
             self.dot: 1.5,
             self.transpose: 1,
             self.constant: 1.5,
