@@ -126,8 +126,8 @@ METHODS = (
     | _KEEPS_MASK
     | frozenset(COMPARISONS.values())
     | frozenset(
-        "and_ or_ select value put put_window scatter loop fold cond arg warps stages variant approx reduce "
-        "associative_scan".split()
+        "and_ or_ select value put put_window scatter scatter_add scatter_max scatter_min loop fold cond arg "
+        "warps stages variant approx reduce associative_scan".split()
     )
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gizml_tile.dtypes import F32, I32, I64, MASK, DType, math_dtype
+from gizml_tile.dtypes import ACCUMULATED, F32, I32, I64, MASK, DType, math_dtype
 from gizml_tile.nodes import (
     APPROXIMABLE,
     ARITHMETIC,
@@ -212,6 +212,9 @@ def _gather(node: Node, program: TileProgram) -> None:
 
 def _scatter(node: Node, program: TileProgram) -> None:
     elements = _elements(node, program)
+    assert elements.combine in ("", "add", "max", "min"), f"{node}: combine {elements.combine!r}"
+    dtype = program.tensors[elements.tensor].dtype
+    assert not elements.combine or dtype in ACCUMULATED, f"{node}: {elements.combine} of {dtype}"
     _stores(node, elements.tensor, elements.shape, program)
 
 

@@ -53,6 +53,8 @@ I8, U8, I16, I32, I64 = DType.I8, DType.U8, DType.I16, DType.I32, DType.I64
 
 FLOATS = frozenset({F32, F16, BF16, FP8})
 INTEGERS = frozenset({I8, U8, I16, I32, I64})
+# What several programs may add to, or take the largest of, in memory.
+ACCUMULATED = frozenset({F32, F16, BF16, I32, I64})
 
 _BITS = {MASK: 8, F32: 32, I32: 32, I64: 64, U8: 8, F16: 16, BF16: 16, I16: 16, I8: 8, FP8: 8}
 

@@ -15,11 +15,18 @@ Pad = float | int | bool
 
 
 def elements_at(
-    trace: Trace, tensor: int, coords: Sequence[object], mask: object, pad: Pad, what: str
+    trace: Trace,
+    tensor: int,
+    coords: Sequence[object],
+    mask: object,
+    what: str,
+    *,
+    pad: Pad = 0,
+    combine: str = "",
 ) -> tuple[Operands, View | Elements]:
     """The operands of a gather or scatter at coordinates, and its attribute.
 
-    Where every coordinate is an index and nothing is masked, one element is a window of size 1.
+    Where every coordinate is an index and nothing is masked or combined, one element is a window of size 1.
     """
     nodes = [_coordinate(trace, each, what) for each in coords]
     chosen = _mask(trace, mask, what)
@@ -29,13 +36,13 @@ def elements_at(
         found = ", ".join(str(list(node.shape)) for node in tiles)
         fail(f"the coordinates of {what} need shapes whose sizes are equal or 1, found {found}")
     _check_mask(chosen, shape, what)
-    if not tiles and chosen is None:
+    if not tiles and chosen is None and not combine:
         return tuple(nodes), View(tensor, (1,), "window", pad)
     zero = trace.record("index", (), 0) if tiles else None
     indices = [zero if node.is_tile and zero else node for node in nodes]
     tiled = tuple(axis for axis, node in enumerate(nodes) if node.is_tile)
     masks = () if chosen is None else (chosen,)
-    attr = Elements(tensor, (shape[0], shape[1]), len(nodes), tiled, pad)
+    attr = Elements(tensor, (shape[0], shape[1]), len(nodes), tiled, pad, combine)
     return (*indices, *tiles, *masks), attr
 
 

@@ -88,7 +88,8 @@ class Elements:
     The place along each axis is an index, and along the ``tiled`` axes that plus an element of an integer
     tile, as a sum of 64 bits: with tiled axes (0, 2) the operands are ``i0 i1 i2 t0 t2``, and a mask after
     them where only some elements are addressed. The tiles and the mask broadcast to ``shape``. ``pad`` is
-    what a gather gives outside the tensor and where the mask is false.
+    what a gather gives outside the tensor and where the mask is false. ``combine`` tells how a scatter makes
+    what the tensor holds of that and its own: ``"add"``, ``"max"`` or ``"min"``, or it overwrites.
     """
 
     tensor: int
@@ -96,6 +97,7 @@ class Elements:
     rank: int
     tiled: tuple[int, ...]
     pad: float | int | bool = 0
+    combine: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class Facts:
     cluster              workgroups that run together and reach each other's workgroup memory
     nan_minimum          the smaller and the larger of two floats, NaN if one is
     exp2_f32 tanh_f32    approximate functions
+    add_f32x4 max_i64 .. atomic operations on so many neighbours in memory
+    exchange_16 ..       elements of so many bits compared and exchanged, atomically
     near_reciprocal      approximate reciprocals that one of Newton's steps makes rounded ones
     f16_16x8x8 ...       atoms, by the names that the table of atoms gives them
     ===================  ==============================================================================
@@ -66,14 +68,27 @@ class Facts:
 
 
 # near_reciprocal: as ptxas makes 1 / a of a's that are neither large nor small, on each of them.
-_TURING = frozenset("matrix_load f16_16x8x8 i8_8x8x16 tanh_f32 exp2_f32 near_reciprocal".split())
+_INTEGER_ATOMICS = "add_i32 max_i32 min_i32 add_i64 max_i64 min_i64".split()
+_EXCHANGES = "exchange_16 exchange_32 exchange_64".split()
+_TURING = frozenset(
+    [
+        *"matrix_load f16_16x8x8 i8_8x8x16 tanh_f32 exp2_f32 near_reciprocal".split(),
+        *("add_f32", "add_f16", *_INTEGER_ATOMICS, *_EXCHANGES),
+    ]
+)
+# PTX ISA, "red": vectors of floats, and BF16, from sm_90 on.
+_VECTOR_ATOMICS = frozenset(
+    "add_f32x2 add_f32x4 add_f16x2 add_f16x4 add_f16x8 add_bf16 add_bf16x2 add_bf16x4 add_bf16x8".split()
+)
 _AMPERE = _TURING | frozenset(
     "copy bf16_convert nan_minimum f16_16x8x16 bf16_16x8x8 bf16_16x8x16 tf32_16x8x8 i8_16x8x32".split()
 )
 _ADA = _AMPERE | frozenset("fp8_convert fp8_16x8x32".split())
 # On sm_90 the FP8 atom of a single warp is emulated, slower than converting to F16.
-_HOPPER = (_ADA | frozenset("matrix_store bulk group_matrix cluster".split())) - {"fp8_16x8x32"}
-_BLACKWELL = _ADA | frozenset("matrix_store bulk cluster".split())
+_HOPPER = (_ADA | _VECTOR_ATOMICS | frozenset("matrix_store bulk group_matrix cluster".split())) - {
+    "fp8_16x8x32"
+}
+_BLACKWELL = _ADA | _VECTOR_ATOMICS | frozenset("matrix_store bulk cluster".split())
 
 # CUDA C++ Programming Guide, "Arithmetic Instructions" (results of a multiprocessor in a cycle); AMD's SIMDs
 # make functions in a quarter of the lanes, as Apple's do.
@@ -132,14 +147,18 @@ _NVIDIA = {
 # Matrix cores of CDNA 2, 3 and 4, and of RDNA 3 and 4. CDNA 3 multiplies FP8 of another encoding than ours.
 _MFMA_F16 = "mfma_f16_16x16x16 mfma_f16_32x32x8 mfma_bf16_16x16x16 mfma_bf16_32x32x8".split()
 _MFMA_F32 = "mfma_f32_16x16x4 mfma_f32_32x32x2".split()
-_CDNA2 = frozenset([*_MFMA_F16, *_MFMA_F32, "mfma_i8_16x16x16", "mfma_i8_32x32x8", "exp2_f32"])
-_CDNA3 = frozenset([*_MFMA_F16, *_MFMA_F32, "mfma_i8_16x16x32", "mfma_i8_32x32x16", "exp2_f32"])
+_AMD_ATOMICS = ["add_f32", *_INTEGER_ATOMICS, *_EXCHANGES]
+_CDNA = frozenset([*_AMD_ATOMICS, *_MFMA_F16, *_MFMA_F32, "exp2_f32"])
+_CDNA2 = _CDNA | {"mfma_i8_16x16x16", "mfma_i8_32x32x8"}
+_CDNA3 = _CDNA | {"mfma_i8_16x16x32", "mfma_i8_32x32x16"}
 _CDNA4 = _CDNA3 | frozenset(
     "mfma_f16_16x16x32 mfma_f16_32x32x16 mfma_bf16_16x16x32 mfma_bf16_32x32x16 mfma_fp8_16x16x32 "
     "mfma_fp8_32x32x16 mfma_i8_16x16x64 mfma_i8_32x32x32".split()
 )
-_RDNA3 = frozenset("wmma11_f16_16x16x16 wmma11_bf16_16x16x16 wmma11_i8_16x16x16 exp2_f32".split())
-_RDNA4 = frozenset(
+_RDNA3 = frozenset(
+    [*_AMD_ATOMICS, *"wmma11_f16_16x16x16 wmma11_bf16_16x16x16 wmma11_i8_16x16x16 exp2_f32".split()]
+)
+_RDNA4 = frozenset(_AMD_ATOMICS) | frozenset(
     "wmma12_f16_16x16x16 wmma12_bf16_16x16x16 wmma12_fp8_16x16x16 wmma12_i8_16x16x16 exp2_f32".split()
 )
 
@@ -221,7 +240,11 @@ _AMD = {
     "gfx1201": _rdna(64, 64, 0.64e12, 2.97e9, (512, 1024), _RDNA4),
 }
 
-_APPLE7 = frozenset("simdgroup_f16_8x8x8 simdgroup_f32_8x8x8 exp2_f32".split())
+# MSL has atomic words of 32 bits alone; of 64 bits a sum is one of two such words.
+_APPLE7 = frozenset(
+    "simdgroup_f16_8x8x8 simdgroup_f32_8x8x8 exp2_f32 add_f32 add_i32 max_i32 min_i32 add_i64 exchange_16 "
+    "exchange_32".split()
+)
 _APPLE8 = _APPLE7 | {"simdgroup_bf16_8x8x8"}
 
 

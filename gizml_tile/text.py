@@ -60,7 +60,8 @@ def attribute(node: Node, program: TileProgram | None) -> str:
             assert program is not None
             pad = "" if node.op == "scatter" or _is_zero(attr.pad) else f" pad {attr.pad!r}"
             tiled = "".join(f" +tile {axis}" for axis in attr.tiled)
-            return f"{program.tensors[attr.tensor].name}{tiled}{pad}"
+            combine = f"{attr.combine} to " if attr.combine else ""
+            return f"{combine}{program.tensors[attr.tensor].name}{tiled}{pad}"
         case Scalar():
             return attr.name
         case DType():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
-from gizml_tile.dtypes import MASK, DType
+from gizml_tile.dtypes import ACCUMULATED, MASK, DType
 from gizml_tile.elements import elements_at, masked_block
 from gizml_tile.index import Index
 from gizml_tile.lifting import constant, describe, lift, lift_index, number
@@ -136,7 +136,7 @@ class In(_Blocks):
             E.gather([ids.T, p.iota([1, 128], 1, I32)])    # ids [1, R] -> [R, 128]
         """
         given = self._given(coords, "gather")
-        operands, attr = elements_at(self._trace, self._tensor, given, mask, self._pad, "gather")
+        operands, attr = elements_at(self._trace, self._tensor, given, mask, "gather", pad=self._pad)
         op = "read" if isinstance(attr, View) else "gather"
         return Tile(self._trace.blocks[-1], self._trace.record(op, operands, attr))
 
@@ -183,6 +183,33 @@ class Out(_Blocks):
         """
         self._scatter("scatter", tile, coords, mask)
 
+    def scatter_add(self, tile: object, coords: object, *, mask: object = None) -> None:
+        """Add each element of a tile to what the tensor holds at its coordinates, see ``scatter``.
+
+        Several elements may go to one place, from this program and from others of the launch: each is added
+        once. The tensor, of F32, F16, BF16, I32 or I64, starts from what it holds when the launch begins. The
+        tile is rounded to the tensor's type, and so is each sum. In which order they are added is undefined:
+        of integers it does not matter, float sums may differ in their last bits from launch to launch.
+        Where those must not, add integers: ``out.scatter_add((x * 2.0**40).to(I64), ...)`` to an I64 tensor.
+        Atomic units of GPUs may take subnormal F32 for 0. A program may not read in the same launch what
+        others add to.
+        """
+        self._scatter("scatter_add", tile, coords, mask, "add")
+
+    def scatter_max(self, tile: object, coords: object, *, mask: object = None) -> None:
+        """Let the tensor keep the larger of what it holds and each element, by the rules of ``maximum``.
+
+        As ``scatter_add``, with the same bits in whatever order.
+        """
+        self._scatter("scatter_max", tile, coords, mask, "max")
+
+    def scatter_min(self, tile: object, coords: object, *, mask: object = None) -> None:
+        """Let the tensor keep the smaller of what it holds and each element, by the rules of ``minimum``.
+
+        As ``scatter_add``, with the same bits in whatever order.
+        """
+        self._scatter("scatter_min", tile, coords, mask, "min")
+
     def __setitem__(self, coords: object, tile: object) -> None:
         self._put("at", tile, coords, None)
 
@@ -213,11 +240,14 @@ class Out(_Blocks):
         operands, attr = masked_block(trace, view, nodes, mask, what)
         trace.record("scatter", (value, *operands), attr)
 
-    def _scatter(self, what: str, tile: object, coords: object, mask: object) -> None:
+    def _scatter(self, what: str, tile: object, coords: object, mask: object, combine: str = "") -> None:
         trace = self._trace
         given = self._given(coords, what)
+        if combine and self.dtype not in ACCUMULATED:
+            found = article(str(self.dtype))
+            fail(f"{what} takes tensors of F32, F16, BF16, I32 and I64, found {found} tensor")
         value = self._stored(tile, what)
-        operands, attr = elements_at(trace, self._tensor, given, mask, 0, what)
+        operands, attr = elements_at(trace, self._tensor, given, mask, what, combine=combine)
         if broadcast(value.shape, attr.shape) != attr.shape:
             fail(
                 f"{what} needs a tile of the coordinates' shape {list(attr.shape)} (or 1 along an axis), "

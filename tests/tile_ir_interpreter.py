@@ -205,7 +205,13 @@ class _Run:
         dtype = self.program.tensors[node.attr.tensor].dtype
         if not (self.mode == "float64" and dtype.is_float):
             tile = self.converted(tile, node.args[0].dtype, dtype)
-        array[positions] = np.broadcast_to(tile, inside.shape)[inside].astype(array.dtype)
+        values = np.broadcast_to(tile, inside.shape)[inside].astype(array.dtype)
+        if not node.attr.combine:
+            array[positions] = values
+            return
+        # One after the other, each rounded to the tensor's type.
+        for *place, value in zip(*positions, values, strict=True):
+            array[tuple(place)] = _accumulated(node.attr.combine, array[tuple(place)], value)
 
     def converted(self, values, source, dtype):
         """``values`` of type ``source`` as those of ``dtype``, held as this run holds them."""
@@ -380,6 +386,14 @@ class _Run:
 
     def op_result(self, node, values):
         return values[node.attr]
+
+
+def _accumulated(op, old, value):
+    """What memory holds after an element came to it, in the memory's type."""
+    if op == "add":
+        with np.errstate(all="ignore"):
+            return old + value
+    return _extreme(op, np.asarray(old).astype(np.float64 if old.dtype.kind in "fV" else old.dtype), value)
 
 
 def _host_type(dtype, real):

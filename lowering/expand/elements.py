@@ -19,6 +19,7 @@ from gizml_tile.lowering.expand.memory import (
 from gizml_tile.lowering.expand.places import coordinate, holder
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access
+from gizml_tile.lowering.planning.elements import atomic_name
 from gizml_tile.lowering.planning.plan import TileLayout
 from gizml_tile.nodes import Const, Elements, Node, places
 
@@ -45,8 +46,32 @@ def expand_scatter(x: Expansion, node: Node) -> None:
     value = stored_value(x, node.args[0], access.layout, x.program.tensors[elements.tensor].dtype)
     offsets, which, mask = _where(x, node, access.layout, moves)
     alone = holder(x.build, linear.free_bits("lane"), linear.free_bits("warp"))
-    memory = Access(GLOBAL, elements.tensor, moves.width, which)
-    x.build.store(memory, x.build.pick(value, moves.registers), offsets, x.build.both(alone, mask))
+    memory = Access(GLOBAL, elements.tensor, moves.width, which, combine=elements.combine)
+    value, mask = x.build.pick(value, moves.registers), x.build.both(alone, mask)
+    if not elements.combine:
+        x.build.store(memory, value, offsets, mask)
+    elif x.target.can(atomic_name(elements.combine, value.dtype, moves.width)):
+        x.build.atomic(memory, value, offsets, mask)
+    else:
+        _update(x, memory, value, offsets, mask)
+
+
+def _update(x: Expansion, memory: Access, value: Value, offsets: Value, mask: Value | None) -> None:
+    """Combine elements one by one, each anew until no other thread's came between."""
+    build, dtype = x.build, value.dtype
+    assert dtype is not None and memory.width == 1
+    wide = math_dtype(dtype)
+    given = storage.convert(build, x.target, value, wide)
+    for number, (register, constant) in enumerate(memory.places):
+        mine = build.pick(given, (number,))
+
+        def new(old: Value, mine: Value = mine) -> Value:
+            found = storage.convert(build, x.target, old, wide)
+            return storage.convert(build, x.target, build.map(memory.combine, found, mine), dtype)
+
+        chosen = mask if mask is None or mask.count == 1 else build.pick(mask, (number,))
+        alone = Access(GLOBAL, memory.memory, 1, ((0, constant),))
+        build.update(alone, dtype, build.pick(offsets, (register,)), new, chosen)
 
 
 def elements_of(node: Node) -> Elements:

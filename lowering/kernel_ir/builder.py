@@ -219,6 +219,26 @@ class Builder:
         shift = self.shifts.get(access.memory) if inside else None
         return offsets if shift is None else self.add(offsets, self.convert(shift, offsets.dtype or I32))
 
+    def atomic(self, access: Access, value: Value, offsets: Value, mask: Value | None = None) -> None:
+        args = (value, offsets) if mask is None else (value, offsets, mask)
+        self.emit("atomic", args, access)
+
+    def update(
+        self,
+        access: Access,
+        dtype: DType,
+        offset: Value,
+        new: Callable[[Value], Value],
+        mask: Value | None = None,
+    ) -> None:
+        """An element becomes what ``new`` gives for it, with nothing between."""
+        old = Instruction("param", (), 0, dtype, 1)
+        with self.block() as inside:
+            result = new(old)
+        assert (result.dtype, result.count) == (dtype, 1), result
+        block = Block((old,), tuple(inside), (result,))
+        self.emit("update", (offset,) if mask is None else (offset, mask), access, blocks=(block,))
+
     def matrix_load(self, access: MatrixAccess, offsets: Value, dtype: DType) -> Value:
         count = 4 // dtype.bytes * access.matrices * len(access.places)
         return self.emit("matrix_load", (self._shifted(access, offsets),), access, dtype, count)

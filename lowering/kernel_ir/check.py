@@ -139,4 +139,5 @@ RULES: dict[str, Rule] = {
     "when": _when,
     "roles": _roles,
     "result": _result,
+    "update": check_memory.check_update,
 }

@@ -6,6 +6,8 @@ from gizml_tile.dtypes import I32, I64, MASK, U8, DType
 from gizml_tile.lowering.kernel_ir.check_values import Rule, expect, operands
 from gizml_tile.lowering.kernel_ir.instructions import (
     GLOBAL,
+    ORDERED,
+    STRUCTURED,
     WORKGROUP,
     Access,
     Bulk,
@@ -71,6 +73,29 @@ def _load(i: Instruction, kernel: Kernel) -> None:
     dtype = _access(i, i.args[0], i.args[1:], kernel)
     assert isinstance(i.attr, Access)
     expect(i, dtype, i.attr.width * len(i.attr.places))
+
+
+def _atomic(i: Instruction, kernel: Kernel) -> None:
+    _store(i, kernel)
+    assert isinstance(i.attr, Access) and i.attr.space == GLOBAL, f"{i}: {i.attr!r}"
+    dtype, combine = kernel.tensors[i.attr.memory].dtype, i.attr.combine
+    assert combine in (("add",) if dtype.is_float else ("add", "max", "min")), f"{i}: {combine!r} of {dtype}"
+
+
+def check_update(i: Instruction, kernel: Kernel) -> None:
+    """The rules of the access of an update, whose block is checked as others are."""
+    operands(i, 1, 2)
+    expect(i, None)
+    dtype = _access(i, i.args[0], i.args[1:], kernel)
+    assert isinstance(i.attr, Access)
+    assert i.attr.space == GLOBAL and i.attr.width == len(i.attr.places) == 1, f"{i}: {i.attr!r}"
+    assert len(i.blocks) == 1, f"{i} has {len(i.blocks)} blocks"
+    (block,) = i.blocks
+    for each in (*block.params, *block.results):
+        assert (each.dtype, each.count) == (dtype, 1), f"{i}: {each}"
+    assert len(block.params) == len(block.results) == 1, f"{i}: its block takes and gives one value"
+    for inner in block.walk():
+        assert inner.op not in ORDERED | STRUCTURED, f"{i}: {inner.op} in its block"
 
 
 def _store(i: Instruction, kernel: Kernel) -> None:
@@ -210,6 +235,7 @@ def _bulk_wait(i: Instruction, kernel: Kernel) -> None:
 RULES: dict[str, Rule] = {
     "load": _load,
     "store": _store,
+    "atomic": _atomic,
     "remote_load": _remote_load,
     "remote_store": _remote_store,
     "remote_send": _remote_send,

@@ -46,6 +46,11 @@ Mathematics, register by register
 Memory (an access's offset counts elements of the memory's type)
     load            offsets, [mask]             attr: `Access`; masked accesses give ``pad``
     store           value, offsets, [mask]      attr: `Access`
+    atomic          value, offsets, [mask]      attr: `Access` to a tensor, with what it combines: add, max or
+                                                min of what is there and the value; of floats add alone
+    update          offset, [mask]              one block (old) -> new; attr: `Access` to one element of a
+                                                tensor, which the block gives anew again and again until no
+                                                other thread's came between
     matrix_load     offsets                     attr: `MatrixAccess`
     matrix_store    value, offsets              attr: `MatrixAccess`
     copy            to offsets, from offsets, [mask]    attr: `Copy`; global to workgroup memory,
@@ -155,6 +160,7 @@ class Access:
     ``memory`` is the number of the tensor (global) or buffer (workgroup). Access ``n`` moves ``width``
     neighbouring elements from offset register ``places[n][0]`` plus the constant ``places[n][1]``; the
     value's registers are the accesses', in order. A mask has one register for all or one for each access.
+    ``combine`` names what an atomic access does.
     """
 
     space: str
@@ -162,6 +168,7 @@ class Access:
     width: int
     places: tuple[tuple[int, int], ...]
     pad: float | int | bool = 0
+    combine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,10 +440,10 @@ COMPARISONS = frozenset("lt le gt ge eq ne".split())
 ELEMENTWISE = UNARY | BINARY | COMPARISONS | frozenset("fma select convert bitcast again".split())
 APPROXIMATE = frozenset("exp2 log2 reciprocal rsqrt tanh".split())
 EFFECTS = frozenset(
-    "store matrix_store copy copy_commit copy_wait barrier warp_barrier signal_init signal_expect "
-    "signal_arrive signal_wait bulk_load bulk_store bulk_commit bulk_wait fence_async kernel_wait "
-    "group_fence group_commit group_wait registers remote_store remote_send cluster_barrier cluster_begin "
-    "cluster_begun when roles".split()
+    "store atomic update matrix_store copy copy_commit copy_wait barrier warp_barrier signal_init "
+    "signal_expect signal_arrive signal_wait bulk_load bulk_store bulk_commit bulk_wait fence_async "
+    "kernel_wait group_fence group_commit group_wait registers remote_store remote_send cluster_barrier "
+    "cluster_begin cluster_begun when roles".split()
 )
 # Their value depends on memory, or on other threads, at the place where they stand.
 ORDERED = EFFECTS | frozenset("load matrix_load remote_load shuffle mma group_mma".split())

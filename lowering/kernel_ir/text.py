@@ -196,6 +196,7 @@ def _memory(attr: Access | MatrixAccess | Copy | Bulk, kernel: Kernel) -> str:
         case Access():
             memory = kernel.buffers if attr.space == WORKGROUP else kernel.tensors
             words = [memory[attr.memory].name, f"width {attr.width}", f"at {_places(attr.places)}"]
+            words += [attr.combine] if attr.combine else []
             words += [f"pad {attr.pad!r}"] if repr(attr.pad) not in ("0", "0.0", "False") else []
             return " ".join(words)
         case MatrixAccess():

@@ -56,6 +56,8 @@ class _Alive:
                 self._pending += instruction.args[:3]
             else:
                 self._pending += instruction.args
+                if instruction.op == "update":
+                    self._pending += instruction.blocks[0].results
 
     def _value(self, instruction: Instruction) -> None:
         """A loop's or a branch's value is needed, or a loop's counter, which has number -1."""

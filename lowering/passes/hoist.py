@@ -61,6 +61,8 @@ class _Hoisting:
             self._loops.pop()
             kept += loop.before
             return self._replaced.rebuild(instruction, (body,))
+        for inner in instruction.blocks:
+            self._depths.update(dict.fromkeys(inner.params, len(self._loops)))
         blocks = tuple([self.block(inner) for inner in instruction.blocks])
         made = self._replaced.rebuild(instruction, blocks)
         return None if self._loops and is_pure(made) and self._moves(made) else made

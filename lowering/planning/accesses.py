@@ -71,15 +71,16 @@ def plan_access(
     signature: Signature,
     facts: AccessFacts,
     forced: str | None = None,
+    widest: int | None = None,
 ) -> tuple[Access, Choice]:
     """How a read or put moves its block, with the vectors that were looked at.
 
-    ``forced`` names the variant to take (``"vector 8 bytes"``, ``"element"``); a TileError tells where it
-    cannot serve.
+    ``widest`` limits the vectors of a gather or scatter. ``forced`` names the variant to take
+    (``"vector 8 bytes"``, ``"element"``); a TileError tells where it cannot serve.
     """
     view = node.attr
     if isinstance(view, Elements):
-        return plan_elements(program, node, layout, signature, facts, forced)
+        return plan_elements(program, node, layout, signature, facts, forced, widest)
     assert isinstance(view, View)
     axis = fast_axis(signature, node)
     outside = tuple(not each for each in facts.inside)

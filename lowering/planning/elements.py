@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gizml_tile.dtypes import DType
+from gizml_tile.errors import TileError
 from gizml_tile.layout import vector_width
 from gizml_tile.lowering.planning.plan import Access, TileLayout
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
@@ -11,6 +13,7 @@ from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.lowering.planning.vectors import VECTOR_BYTES
 from gizml_tile.lowering.steps import is_masked_along, run_axis
 from gizml_tile.nodes import Elements, Node, TileProgram
+from gizml_tile.target import Target
 
 
 def fast_axis(signature: Signature, node: Node) -> int | None:
@@ -25,6 +28,31 @@ def fast_axis(signature: Signature, node: Node) -> int | None:
     return None
 
 
+def atomic_name(combine: str, dtype: DType | None, vector: int = 1) -> str:
+    """The ability to combine so many neighbours in memory at once."""
+    assert dtype is not None
+    return f"{combine}_{dtype.text}" + (f"x{vector}" if vector > 1 else "")
+
+
+def widest_atomic(program: TileProgram, node: Node, target: Target) -> int | None:
+    """The most neighbours that a scatter which combines moves at once; None for what only moves.
+
+    Raises TileError where the target cannot combine elements of the tensor's type at all.
+    """
+    elements = node.attr
+    if not isinstance(elements, Elements) or not elements.combine:
+        return None
+    dtype = program.tensors[elements.tensor].dtype
+    if not target.can(atomic_name(elements.combine, dtype)) and not target.can(f"exchange_{dtype.bits}"):
+        raise TileError(
+            f"{target.arch} has no atomic operations for scatter_{elements.combine} to {dtype}; use 32 bits",
+            node.place,
+        )
+    vectors = (VECTOR_BYTES // dtype.bytes >> bit for bit in range(5))
+    able = (each for each in vectors if each > 1 and target.can(atomic_name(elements.combine, dtype, each)))
+    return next(able, 1)
+
+
 def plan_elements(
     program: TileProgram,
     node: Node,
@@ -32,10 +60,14 @@ def plan_elements(
     signature: Signature,
     facts: AccessFacts,
     forced: str | None = None,
+    widest: int | None = None,
 ) -> tuple[Access, Choice]:
-    """How a gather or scatter moves its elements, with the vectors that were looked at."""
+    """How a gather or scatter moves its elements, with the vectors that were looked at.
+
+    ``widest`` is the most elements that may move at once, if there is a limit.
+    """
     axis = fast_axis(signature, node)
-    variants = list(_variants(program, node, layout, signature, facts, axis))
+    variants = list(_variants(program, node, layout, signature, facts, axis, widest))
     candidates = [candidate for _, candidate in variants]
     chosen = choose("read" if node.op == "gather" else "put", candidates, forced, node.place)
     number = [candidate.name for candidate in candidates].index(chosen)
@@ -52,6 +84,7 @@ def _variants(
     signature: Signature,
     facts: AccessFacts,
     axis: int | None,
+    widest: int | None,
 ) -> Iterator[tuple[int, Candidate]]:
     elements = node.attr
     assert isinstance(elements, Elements)
@@ -60,6 +93,8 @@ def _variants(
         if vector <= 1:
             break
         reason = _why_not(node, elements, layout, signature, facts, axis, vector, size)
+        if reason is None and widest is not None and vector > widest:
+            reason = f"the device has no atomic {elements.combine} of so many elements"
         yield vector, Candidate(f"vector {vector * size} bytes", reason is None, reason or "")
     yield 1, Candidate("element", True, "")
 

@@ -15,7 +15,8 @@ class _Touch:
 
     Two with one ``place`` leave each element to one thread, and a thread does things in order: blocks
     of one size and layout are the same or have nothing in common, windows are the same where their
-    coordinates are. ``shared`` tells that several threads hold each element.
+    coordinates are. ``shared`` tells that several threads hold each element, ``combine`` how a scatter
+    changes what is there: two that do so alike may come in any order.
     """
 
     tensor: int
@@ -23,6 +24,7 @@ class _Touch:
     place: tuple[object, ...] | None
     shared: bool
     window: bool
+    combine: str = ""
 
 
 def meetings(program: TileProgram, accesses: Mapping[Node, Access], may_alias: bool) -> frozenset[Node]:
@@ -81,7 +83,7 @@ class _Order:
         view = node.attr
         writes = node.op in EFFECTS
         if isinstance(view, Elements):  # data tell which thread goes where
-            return _Touch(view.tensor, writes, None, True, False)
+            return _Touch(view.tensor, writes, None, True, False, view.combine)
         assert isinstance(view, View)
         window = view.mode == "window"
         access = self.accesses.get(node)
@@ -95,6 +97,8 @@ class _Order:
     def meets(self, one: _Touch, other: _Touch) -> bool:
         """Whether two touches in this order want a meeting between them."""
         if not (one.writes or other.writes) or not (self.may_alias or one.tensor == other.tensor):
+            return False
+        if one.combine and one.combine == other.combine:
             return False
         if one.place is None or one.place != other.place or one.window != other.window:
             return True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gizml_tile.dtypes import DType
 from gizml_tile.lowering.planning import accesses, copies, dots
@@ -21,6 +21,7 @@ from gizml_tile.lowering.planning.classes import (
     find_uses,
 )
 from gizml_tile.lowering.planning.clusters import plan_cluster
+from gizml_tile.lowering.planning.elements import widest_atomic
 from gizml_tile.lowering.planning.group_products import group_dot
 from gizml_tile.lowering.planning.in_memory import plan_in_memory
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
@@ -329,6 +330,13 @@ def _fragment(state: Planning, node: Node, user: Node, number: int) -> TileLayou
     return None
 
 
+def _traffic(state: Planning, node: Node, axis: int | None) -> Traffic:
+    """What an access could move at once in the best of layouts."""
+    found = traffic(state.program, node, axis, state.signature, state.facts[node])
+    widest = widest_atomic(state.program, node, state.target)
+    return found if widest is None else replace(found, vector=min(found.vector, widest))
+
+
 def _of_slice(state: Planning, each: Class) -> TileLayout | None:
     if 1 not in each.shape:
         return None
@@ -347,7 +355,7 @@ def _of_memory(state: Planning, each: Class) -> TileLayout:
         views += [user for user, number in state.uses.of(node) if user.op in EFFECTS and number == 0]
         for view in views:
             axis = fast_axis(state.signature, view)
-            move = traffic(state.program, view, axis, state.signature, state.facts[view])
+            move = _traffic(state, view, axis)
             moves[1 if axis is None else axis].append(move)
             if axis is not None:
                 votes[axis] += move.bytes * (1 + state.uses.depth[view])
@@ -381,7 +389,13 @@ def _plan_accesses(state: Planning) -> None:
         layout = _access_layout(state, node, tile, node.attr.shape)
         what = "read" if node.op in READS else "put"
         access, choice = accesses.plan_access(
-            state.program, node, layout, state.signature, state.facts[node], state.forced.get(what)
+            state.program,
+            node,
+            layout,
+            state.signature,
+            state.facts[node],
+            state.forced.get(what),
+            widest_atomic(state.program, node, state.target),
         )
         state.accesses[node] = access
         state.chose(node, what, choice)
@@ -395,14 +409,15 @@ def _access_layout(state: Planning, node: Node, tile: Node, shape: tuple[int, in
     dtype = state.program.tensors[tensor_of(node)].dtype
     axis = fast_axis(state.signature, node)
     fast = 1 if axis is None else axis
-    moves = [traffic(state.program, node, axis, state.signature, state.facts[node])]
+    moves = [_traffic(state, node, axis)]
     own = accesses.best_blocked(shape, moves, fast, state.target, state.warps)
     if home is None or home.linear.shape != shape:
         return own
     if 1 in shape or axis is None:
         return home
-    direct = _efficiency(home, axis, dtype)
-    if direct >= _efficiency(own, axis, dtype):
+    widest = min(_VECTOR_BYTES // dtype.bytes, widest_atomic(state.program, node, state.target) or 16)
+    direct = _efficiency(home, axis, dtype, widest)
+    if direct >= _efficiency(own, axis, dtype, widest):
         return home
     state.reasons[node] = (
         f"converted to {own.name}: {home.name} fills only {direct:.0%} of each 32 bytes that move"
@@ -414,10 +429,10 @@ _SECTOR_BYTES = 32
 _VECTOR_BYTES = 16
 
 
-def _efficiency(layout: TileLayout, axis: int, dtype: DType) -> float:
-    """How much of the 32-byte pieces of memory that a warp touches at once it uses."""
+def _efficiency(layout: TileLayout, axis: int, dtype: DType, widest: int) -> float:
+    """How much of the 32-byte pieces of memory that a warp touches at once, by vectors, it uses."""
     run = 1
-    for name, most in (("register", _VECTOR_BYTES // dtype.bytes), ("lane", _SECTOR_BYTES)):
+    for name, most in (("register", widest), ("lane", _SECTOR_BYTES)):
         bases = layout.linear.bases(name)
         while run < most and (run if axis == 0 else 0, run if axis == 1 else 0) in bases:
             run *= 2

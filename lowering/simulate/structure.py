@@ -10,6 +10,7 @@ from gizml_tile.dtypes import I64
 from gizml_tile.lowering.kernel_ir.instructions import APART, Block, Instruction, Parameter, Role
 from gizml_tile.lowering.simulate import (
     accesses,
+    atomics,
     barriers,
     bulk,
     clusters,
@@ -320,6 +321,7 @@ WAITING: dict[str, Callable[[Threads, Instruction], Iterator[Waiting]]] = {
     "branch": _branch,
     "when": _when,
     "roles": _roles,
+    "update": atomics.update,
     "barrier": barriers.barrier,
     "cluster_barrier": clusters.cluster_barrier,
     "cluster_begun": clusters.cluster_begun,
@@ -342,6 +344,7 @@ PLAIN: dict[str, Plain] = {
     "result": _result,
     "load": accesses.load,
     "store": accesses.store,
+    "atomic": atomics.atomic,
     "remote_load": clusters.remote_load,
     "remote_store": clusters.remote_store,
     "remote_send": clusters.remote_send,

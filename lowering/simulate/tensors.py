@@ -95,19 +95,23 @@ _THREAD = (1 << _TIME) - 1
 
 
 class Shadow:
-    """Who wrote and read each element of a memory that a kernel writes, last: one number, or -1."""
+    """Who wrote and read each element of a memory that a kernel writes, last: one number, or -1.
+
+    ``combined`` tells which ones were last written by what nothing comes between.
+    """
 
     def __init__(self, size: int) -> None:
         self.writer = np.full(size, -1, np.int64)
         self.reader = np.full(size, -1, np.int64)
+        self.combined = np.zeros(size, np.bool_)
 
-    def saved(self) -> tuple[Array, Array]:
+    def saved(self) -> tuple[Array, Array, Array]:
         """Copies of everything, for `restore`."""
-        return self.writer.copy(), self.reader.copy()
+        return self.writer.copy(), self.reader.copy(), self.combined.copy()
 
-    def restore(self, saved: tuple[Array, Array]) -> None:
+    def restore(self, saved: tuple[Array, Array, Array]) -> None:
         """Go back to what was saved."""
-        self.writer, self.reader = saved
+        self.writer, self.reader, self.combined = saved
 
     def read(self, threads: Threads, at: Instruction, name: str, elements: Array, who: Array) -> None:
         """Check and remember reads of elements by threads, one for each."""
@@ -146,12 +150,28 @@ class Shadow:
         threads.touch(who)
         codes = _codes(threads, who)
         self.writer[elements] = codes
+        self.combined[elements] = False
         twice = self.writer[elements] != codes
         if twice.any():
             bits = _bits(values)
             twice &= tensor.data[elements].view(bits) != values.view(bits)
             what = f"writes {tensor.name}"
             _report(threads, at, twice, elements, who, what, "write in the same instruction")
+
+
+    def combine(self, threads: Threads, at: Instruction, name: str, elements: Array, who: Array) -> None:
+        """Report atomic accesses that meet others' plain ones, and remember them."""
+        threads.touch(who)
+        for others, other in ((self.writer, "write"), (self.reader, "read")):
+            codes = others[elements]
+            plain = codes >= 0 if other == "read" else (codes >= 0) & ~self.combined[elements]
+            known = np.flatnonzero(plain)
+            if len(known):
+                foreign, unordered = _found(threads, codes[known], who[known])
+                what = f"changes {name}"
+                _report(threads, at, foreign | unordered, elements[known], who[known], what, other)
+        self.writer[elements] = _codes(threads, who)
+        self.combined[elements] = True
 
 
 def _codes(threads: Threads, who: Array) -> Array:
@@ -190,7 +210,7 @@ def written_tensors(kernel: Kernel) -> frozenset[int]:
     written = set()
     for each in kernel.body.walk():
         match each.op, each.attr:
-            case "store", Access(space, memory) if space == GLOBAL:
+            case "store" | "atomic" | "update", Access(space, memory) if space == GLOBAL:
                 written.add(memory)
             case "bulk_store", Bulk(tensor):
                 written.add(tensor)

@@ -105,5 +105,5 @@ def _attribute(attr: Attr) -> object:
     if isinstance(attr, View):
         return (attr.tensor, attr.block, attr.mode, repr(attr.pad))
     if isinstance(attr, Elements):
-        return (attr.tensor, attr.shape, attr.tiled, repr(attr.pad))
+        return (attr.tensor, attr.shape, attr.tiled, repr(attr.pad), attr.combine)
     return (type(attr), attr)

@@ -30,7 +30,7 @@ REPLACED = ("minnum.f32", "maxnum.f32")
 def retargeted(artifact: AmdgpuArtifact) -> str:
     """The text with what is AMD's own left out or renamed, and an entry that takes packed arguments."""
     text = re.sub(r" addrspace\(\d\)", "", artifact.text)
-    text = re.sub(r",? !(dbg|mmra|llvm\.loop) !\d+", "", text)
+    text = re.sub(r",? !(dbg|mmra|llvm\.loop|amdgpu\.[a-z.]+) !\d+", "", text)
     text = re.sub(r"^(!|target triple|attributes).*\n", "", text, flags=re.M)
     text = text.replace("amdgpu_kernel ", "").replace(") #0 {", ") {")
     text = re.sub(r'asm "", "=v,0,v"\((i32 \S+), [^)]*\)', r'asm "", "=r,0"(\1)', text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from gpu_cases import Case, laid_out, numbers, room
+from gpu_cases import TYPES, Case, laid_out, numbers, room
 
 import gizml_tile as tile
 from gizml_tile import I32, I64
@@ -83,7 +83,60 @@ def of_neighbours(p, x, edges, y, *, B=16):
     p.write(y, [B, 8])[i, 0] = near - near.max(1)
 
 
+@tile.kernel(grid=lambda g, BR, BC, **_: (tile.cdiv(g.shape[0], BR), tile.cdiv(g.shape[1], BC)))
+def gradients(p, g, ids, table, largest, *, BR=8, BC=32):
+    """Rows added to the rows of a table that ids name, and the largest and smallest of each."""
+    i, j = p.id(0), p.id(1)
+    rows = p.read(ids, [BR], pad=-1)[i].T
+    columns = p.iota([1, BC], 1, I32) + j * BC
+    G = p.read(g, [BR, BC])[i, j]
+    p.write(table, [1, BC]).scatter_add(G, [rows, columns])
+    out = p.write(largest, [1, BC])
+    out.scatter_max(G, [0, rows, columns])
+    out.scatter_min(G, [1, rows, columns], mask=G > -900)
+
+
+@tile.kernel(grid=lambda x, counts, BLOCK: tile.cdiv(x.shape[0], BLOCK))
+def histogram(p, x, counts, *, BLOCK=256):
+    """How many elements fall into each bin, and their sum beside it."""
+    a = p.read(x, [BLOCK], pad=-1)[p.id(0)]
+    bins = a // 64
+    out = p.write(counts, [1])
+    out.scatter_add(1, [0, bins])
+    out.scatter_add(a, [1, bins], mask=a > 99)
+
+
+def wholes(*shape: int, kind: str, low: int = -8, seed: int = 0) -> np.ndarray:
+    """Whole numbers whose sums every type holds, so that their order does not matter."""
+    rng = np.random.default_rng([seed, *shape])
+    return rng.integers(low, 8, shape).astype(TYPES[kind])
+
+
 CASES = [
+    *(
+        Case(
+            f"gradients of {kind}",
+            gradients,
+            lambda kind=kind, width=width: [
+                wholes(30, width, kind=kind),
+                places(30, 6),
+                wholes(6, width, kind=kind, seed=1),
+                wholes(2, 6, width, kind=kind, seed=2),
+            ],
+        )
+        for kind, width in [("f32", 40), ("f16", 33), ("bf16", 64), ("i4", 40)]
+    ),
+    *(
+        Case(
+            f"histogram of {kind}",
+            histogram,
+            lambda kind=kind: [
+                np.abs(numbers(1000, kind="i4")).astype(TYPES[kind]),
+                wholes(2, 12, kind=kind),
+            ],
+        )
+        for kind in ("i4", "i8")
+    ),
     *(
         Case(
             f"rows of {kind} {height}x{width} by {ids}",

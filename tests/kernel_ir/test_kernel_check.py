@@ -77,6 +77,8 @@ def whole(b):
     b.join([x, b.bitcast(b.bitcast(x, I32), F32)]), b.again(x, thread)
     halves = b.load(Access(GLOBAL, 0, 8, ONE), thread, F16)
     b.store(Access(WORKGROUP, 0, 8, ONE), halves, zero, mask)
+    b.atomic(Access(GLOBAL, 1, 2, ONE, combine="add"), b.pick(x, (0, 1)), thread, mask)
+    b.update(Access(GLOBAL, 1, 1, ONE), F32, thread, lambda old: b.map("max", old, b.pick(x, (0,))), mask)
     b.matrix_store(MatrixAccess(0, 4, False, ONE), halves, thread)
     b.matrix_load(MatrixAccess(0, 4, True, ONE), thread, F16)
     b.copy(Copy(0, 0, 8, ONE, ONE), thread, thread, mask), b.copy_commit(), b.copy_wait(0)
@@ -173,6 +175,16 @@ WRONG = [
     ),
     (raw("store", (F32, 2), THREAD, attr=Access(GLOBAL, 1, 1, ONE)), "for F32 x 1"),
     (raw("store", (F16,), THREAD, attr=Access(GLOBAL, 1, 1, ONE)), "for F32 x 1"),
+    (raw("atomic", (F32,), THREAD, attr=Access(GLOBAL, 1, 1, ONE, combine="max")), "'max' of F32"),
+    (raw("atomic", (F32,), THREAD, attr=Access(WORKGROUP, 1, 1, ONE, combine="add")), "workgroup"),
+    (raw("update", THREAD, attr=Access(GLOBAL, 1, 1, ONE * 2)), "places"),
+    (lambda b: b.update(Access(GLOBAL, 0, 1, ONE), F32, b.thread(), lambda old: old), "param F32"),
+    (
+        lambda b: b.update(
+            Access(GLOBAL, 1, 1, ONE), F32, b.thread(), lambda old: b.shuffle_xor(b.add(old, old), 1)
+        ),
+        "shuffle in its block",
+    ),
     (raw("matrix_load", THREAD, attr=MatrixAccess(0, 3, False, ONE), dtype=F16, count=6), "3 matrices"),
     (raw("matrix_load", THREAD, attr=MatrixAccess(1, 4, True, ONE), dtype=F32, count=4), "of F32"),
     (raw("copy", THREAD, THREAD, attr=Copy(0, 0, 1, ONE, ONE)), "width 1"),

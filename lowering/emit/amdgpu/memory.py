@@ -23,7 +23,7 @@ def _load(writer: Writer, instruction: Instruction) -> Words:
     element = type_of(stored)
     kind = vector_type(element, access.width)
     found: list[str] = []
-    for mask, place in zip(_guards(writer, masks, access), access.places, strict=True):
+    for mask, place in zip(guards_of(writer, masks, access), access.places, strict=True):
         where = address(writer, access.space, access.memory, offsets, place)
         if mask:
             where = _harmless(writer, access, mask, where)
@@ -35,7 +35,7 @@ def _load(writer: Writer, instruction: Instruction) -> Words:
     return tuple([writer.value(f"icmp ne i8 {word}, 0") for word in found]) if dtype is MASK else tuple(found)
 
 
-def _guards(writer: Writer, masks: Sequence[Instruction], access: Access) -> Words:
+def guards_of(writer: Writer, masks: Sequence[Instruction], access: Access) -> Words:
     """The predicate of each access; none where all are done."""
     if not masks:
         return ("",) * len(access.places)
@@ -70,7 +70,7 @@ def _store(writer: Writer, instruction: Instruction) -> Words:
     words = writer.stretched(value, access.width * len(access.places))
     if value.dtype is MASK:
         words = tuple([writer.value(f"zext i1 {word} to i8") for word in words])
-    guards = _guards(writer, masks, access)
+    guards = guards_of(writer, masks, access)
     together = len(set(guards)) == 1
     runs = [range(len(guards))] if together else [range(n, n + 1) for n in range(len(guards))]
     for run in runs:

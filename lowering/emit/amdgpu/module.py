@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from gizml_tile.lowering.emit.amdgpu import arithmetic, control, conversions, matrix, memory, packing, threads
+from gizml_tile.lowering.emit.amdgpu import (
+    arithmetic,
+    atomics,
+    control,
+    conversions,
+    matrix,
+    memory,
+    packing,
+    threads,
+)
 from gizml_tile.lowering.emit.amdgpu.artifact import AmdgpuArtifact
 from gizml_tile.lowering.emit.amdgpu.intrinsics import ARCHS
 from gizml_tile.lowering.emit.amdgpu.writer import ZERO_BYTES, ZEROS, Rule, Writer
 from gizml_tile.lowering.emit.arguments import arguments, identifier
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
 
-_FAMILIES = (packing, arithmetic, conversions, memory, matrix, control, threads)
+_FAMILIES = (packing, arithmetic, conversions, memory, atomics, matrix, control, threads)
 RULES: dict[str, Rule] = {op: rule for family in _FAMILIES for op, rule in family.RULES.items()}
 TRIPLE = "amdgcn-amd-amdhsa"
 

@@ -36,7 +36,7 @@ def reads_its_own(kernel: Kernel) -> bool:
     for instruction in kernel.body.walk():
         access = instruction.attr
         if isinstance(access, Access) and access.space == GLOBAL:
-            (written if instruction.op == "store" else read).add(access.memory)
+            (read if instruction.op == "load" else written).add(access.memory)
     return bool(read and written) if kernel.may_alias else bool(read & written)
 
 

@@ -133,6 +133,13 @@ class Line:
         )
         return arithmetic.decode(dtype, raw)
 
+    def each(self, place: Value, chosen: str | None) -> tuple[str, str]:
+        """The address of each lane's element from ``place`` on, and which are inside and ``chosen``."""
+        if self.width > 1:
+            return self._addresses(place), self._mask(place, {}, chosen)
+        address = self._function.offset(self.pointer, self._function.mul(place, self.stride_bytes))
+        return address, self._inside(place, chosen)
+
     def codes(self, width: int, place: Value, masks: Masks) -> str:
         """Neighbouring bytes of a row whose elements are bytes, zero outside."""
         of = vector("i8", width)

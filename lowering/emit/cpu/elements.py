@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gizml_tile.dtypes import I64, DType, math_dtype
-from gizml_tile.lowering.emit.cpu.access import Along, Block, Line, broadcast, raw_text
+from gizml_tile.lowering.emit.cpu.access import Along, Block, Line, Masks, broadcast, raw_text
+from gizml_tile.lowering.emit.cpu.accumulate import accumulator, combined, rounded
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
-from gizml_tile.lowering.emit.cpu.builder import Function, splat, suffix, vector
+from gizml_tile.lowering.emit.cpu.builder import Function, Value, splat, suffix, vector
 from gizml_tile.lowering.emit.cpu.scope import Scope
 from gizml_tile.lowering.emit.cpu.storage import register_kind
 from gizml_tile.lowering.steps import is_masked_along, run_axis
@@ -131,8 +132,80 @@ class Addresses:
             raw = function.emit(f"insertelement {storage} {raw}, {kind} {element}, i64 {lane}")
         return arithmetic.decode(dtype, raw)
 
+    def combine_line(
+        self,
+        arithmetic: Arithmetic,
+        stored: str,
+        place: Value,
+        masks: Masks,
+        chosen: str | None = None,
+        *,
+        line: Line,
+    ) -> None:
+        """Combines elements of a row with those from ``place`` on, alone by vectors, else one by one."""
+        function, width, dtype = self.scope.function, arithmetic.width, self.dtype
+        given = rounded(arithmetic, dtype, stored)
+        pointers, mask = line.each(place, chosen)
+
+        def alone() -> list[str]:
+            old = line.load(arithmetic, place, masks if masks is None else {}, chosen)
+            new = combined(arithmetic, self.combine, dtype, old, given)
+            line.store(arithmetic, new, place, masks if masks is None else {}, chosen)
+            return []
+
+        def beside() -> list[str]:
+            self._one_by_one(arithmetic, pointers, mask, given, width, atomic=True)
+            return []
+
+        function.when(self._is_alone(), alone, beside)
+
+    def _combine(self, arithmetic: Arithmetic, stored: str, value: Callable[[Node], str]) -> None:
+        function, width = self.scope.function, arithmetic.width
+        given = rounded(arithmetic, self.dtype, stored)
+        pointers, mask = self._pointers(value, width)
+
+        def one_by_one(atomic: bool) -> list[str]:
+            self._one_by_one(arithmetic, pointers, mask, given, width, atomic=atomic)
+            return []
+
+        function.when(self._is_alone(), lambda: one_by_one(False), lambda: one_by_one(True))
+
+    def _one_by_one(
+        self, arithmetic: Arithmetic, pointers: str, mask: str, given: str, width: int, *, atomic: bool
+    ) -> None:
+        function, kind = self.scope.function, arithmetic.with_width(1).type(math_dtype(self.dtype))
+        name = accumulator(self.scope, self.combine, self.dtype, atomic=atomic)
+        for lane in range(width):
+            parts = [(pointers, "ptr"), (mask, "i1"), (given, kind)]
+            if width > 1:
+                parts = [
+                    (function.emit(f"extractelement {vector(of, width)} {part}, i64 {lane}"), of)
+                    for part, of in parts
+                ]
+            (pointer, _), (chosen, _), (element, _) = parts
+
+            def change(pointer: str = pointer, element: str = element) -> list[str]:
+                function.call_void(name, f"ptr {pointer}", f"{kind} {element}")
+                return []
+
+            function.when(chosen, change)
+
+    def _is_alone(self) -> str:
+        """Whether one thread runs all programs of the launch."""
+        function = self.scope.function
+        return function.compare("eq", self.scope.slot(self.scope.unit.arguments.threads), 1)
+
+    @property
+    def combine(self) -> str:
+        """What a scatter makes of what is there and its own; nothing where it overwrites."""
+        assert isinstance(self.node.attr, Elements)
+        return self.node.attr.combine
+
     def store(self, arithmetic: Arithmetic, stored: str, value: Callable[[Node], str]) -> None:
-        """Writes elements wherever they belong."""
+        """Writes elements wherever they belong, or combines them with what is there."""
+        if self.combine:
+            self._combine(arithmetic, stored, value)
+            return
         function, dtype, width = self.scope.function, self.dtype, arithmetic.width
         storage = arithmetic.storage_type(dtype)
         raw = arithmetic.encode(dtype, stored)

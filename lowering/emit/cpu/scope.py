@@ -54,8 +54,13 @@ class ArgumentLayout:
         return self.grid(3) + number
 
     @property
-    def slots(self) -> int:
+    def threads(self) -> int:
+        """Where the number of threads that run programs of the launch is."""
         return self.pack(self.packs)
+
+    @property
+    def slots(self) -> int:
+        return self.threads + 1
 
 
 @dataclass(frozen=True, slots=True)

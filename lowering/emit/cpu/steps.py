@@ -155,7 +155,10 @@ class GroupWriter:
                             value = put_value(scope, task, here)
                             chooses = task in scatters and scatters[task].chooses
                             chosen = here.value(task.node.args[-1]) if chooses else None
-                            lines[task].store(scope.arithmetic(width), value, here.column, here.masks, chosen)
+                            store: Callable[..., None] = lines[task].store
+                            if task in scatters and scatters[task].combine:
+                                store = partial(scatters[task].combine_line, line=lines[task])
+                            store(scope.arithmetic(width), value, here.column, here.masks, chosen)
                         else:
                             value = put_value(scope, task, here)
                             scatters[task].store(scope.arithmetic(width), value, here.value)

@@ -176,6 +176,8 @@ def _write_entry(module: Module, unit: Unit, body: RegionPlan, packs: Sequence[P
     for axis in range(3):
         total = str(function.mul(total, scope.slot(unit.arguments.grid(axis))))
     threads = function.load("i64", function.offset("%pool", 16), 8)
+    running = str(function.minimum(threads, total))
+    function.store("i64", running, function.offset("%args", 8 * unit.arguments.threads), 8)
     if stages:
         _write_staging(scope, stages, total, threads)
     cost = program_cost(body)

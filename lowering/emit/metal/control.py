@@ -143,16 +143,17 @@ def _result(writer: Writer, instruction: Instruction) -> Words:
 
 def fences(kernel: Kernel) -> str:
     """The memory that a barrier orders: that of tensors too where one is written and read."""
-    loaded, stored = (_tensors(kernel, op) for op in ("load", "store"))
+    loaded, stored = tensors_of(kernel, "load"), tensors_of(kernel, "store", "atomic", "update")
     both = stored and loaded if kernel.may_alias else stored & loaded
     return "mem_flags::mem_device | mem_flags::mem_threadgroup" if both else "mem_flags::mem_threadgroup"
 
 
-def _tensors(kernel: Kernel, op: str) -> set[int]:
+def tensors_of(kernel: Kernel, *ops: str) -> set[int]:
+    """The tensors that such instructions access."""
     return {
         each.attr.memory
         for each in kernel.body.walk()
-        if each.op == op and isinstance(each.attr, Access) and each.attr.space == GLOBAL
+        if each.op in ops and isinstance(each.attr, Access) and each.attr.space == GLOBAL
     }
 
 

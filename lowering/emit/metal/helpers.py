@@ -38,6 +38,27 @@ HELPERS: dict[str, tuple[str, ...]] = {
         "inline int remainder_of(int a, int b) { return b == -1 ? 0 : a % b; }",
         "inline long remainder_of(long a, long b) { return b == -1 ? 0 : a % b; }",
     ),
+    "add_long": (
+        "// What may be added to at once are words of 32 bits; the low one's sum tells the carry.",
+        "inline void add_long(device long* place, long value) {",
+        "    device atomic_uint* words = (device atomic_uint*)(place);",
+        "    const uint low = uint(value);",
+        "    const uint before = atomic_fetch_add_explicit(words, low, memory_order_relaxed);",
+        "    const uint high = uint(ulong(value) >> 32) + (before + low < before ? 1u : 0u);",
+        "    atomic_fetch_add_explicit(words + 1, high, memory_order_relaxed);",
+        "}",
+    ),
+    "word_of": (
+        "// The word that an element of 16 bits lies in.",
+        "inline device atomic_uint* word_of(const device void* place) {",
+        "    return reinterpret_cast<device atomic_uint*>(reinterpret_cast<ulong>(place) & ~3ul);",
+        "}",
+    ),
+    "shift_in_word": (
+        "inline uint shift_in_word(const device void* place) {",
+        "    return (uint(reinterpret_cast<ulong>(place)) & 2u) * 8u;",
+        "}",
+    ),
     "upper_product": ("inline int upper_product(int a, int b) { return int(mulhi(uint(a), uint(b))); }",),
     "smaller": (
         "// A NaN loses against a number, and -0 lies below +0.",

@@ -66,7 +66,7 @@ def _pointer(writer: Writer, access: Access, moved: _Moved, *, reads: bool) -> s
     return f"*({'const ' if reads else ''}{space} {moved.type}*)({name} + {{}})"
 
 
-def _places(
+def places_of(
     writer: Writer, access: Access, offsets: Instruction, masks: Sequence[Instruction]
 ) -> list[Column]:
     """The columns of an access: the offset, what is added to it, and its mask."""
@@ -80,7 +80,7 @@ def _places(
     return columns
 
 
-def _sum(offset: str, constant: str) -> str:
+def sum_text(offset: str, constant: str) -> str:
     if constant == "0":
         return offset
     if offset in ("0", "0L"):
@@ -94,11 +94,11 @@ def _load(writer: Writer, instruction: Instruction) -> Words:
     moved = _moved(writer, dtype, access.width)
     pointer = _pointer(writer, access, moved, reads=True)
     pad = moved.pad(access.pad, dtype, writer.target) if masks else ""
-    columns, count = _places(writer, access, offsets, masks), len(access.places)
+    columns, count = places_of(writer, access, offsets, masks), len(access.places)
     stem = (writer.tensors if access.space == GLOBAL else writer.buffers)[access.memory]
 
     def value(offset: str, constant: str, *mask: str) -> str:
-        text = pointer.format(_sum(offset, constant))
+        text = pointer.format(sum_text(offset, constant))
         return f"{without_brackets(mask[0])} ? {text} : {pad}" if mask else text
 
     name = writer.numbered(stem)
@@ -121,7 +121,7 @@ def _store(writer: Writer, instruction: Instruction) -> Words:
     assert isinstance(access, Access) and value.dtype is not None
     moved, width = _moved(writer, value.dtype, access.width), access.width
     pointer = _pointer(writer, access, moved, reads=False)
-    columns = _places(writer, access, offsets, masks)
+    columns = places_of(writer, access, offsets, masks)
     words = writer.words(value)
     whole = _whole(words, moved)
     if moved.part and not whole:
@@ -131,7 +131,7 @@ def _store(writer: Writer, instruction: Instruction) -> Words:
     def store(*texts: str) -> str:
         elements, (offset, constant, *mask) = texts[: len(parts)], texts[len(parts) :]
         stored = elements[0] if whole else moved.value(elements)
-        text = f"{pointer.format(_sum(offset, constant))} = {stored};"
+        text = f"{pointer.format(sum_text(offset, constant))} = {stored};"
         return f"if ({without_brackets(mask[0])}) {text}" if mask else text
 
     writer.each([*parts, *columns], store)

@@ -6,15 +6,23 @@ from collections.abc import Sequence
 
 from gizml_tile.dtypes import F32
 from gizml_tile.lowering.emit.arguments import Argument, arguments
-from gizml_tile.lowering.emit.metal import arithmetic, control, conversions, matrix, memory
+from gizml_tile.lowering.emit.metal import (
+    arithmetic,
+    atomics,
+    control,
+    conversions,
+    matrix,
+    memory,
+)
 from gizml_tile.lowering.emit.metal.artifact import MetalArtifact
+from gizml_tile.lowering.emit.metal.control import tensors_of
 from gizml_tile.lowering.emit.metal.helpers import HELPERS
 from gizml_tile.lowering.emit.metal.spelling import name_of, type_name
 from gizml_tile.lowering.emit.metal.writer import Rule, Writer
-from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Kernel
+from gizml_tile.lowering.kernel_ir.instructions import Kernel
 
 ARCHS = ("apple7", "apple8", "apple9")
-_FAMILIES = (arithmetic, conversions, memory, matrix, control)
+_FAMILIES = (arithmetic, conversions, memory, atomics, matrix, control)
 RULES: dict[str, Rule] = {op: rule for family in _FAMILIES for op, rule in family.RULES.items()}
 # Metal feature set tables: entries of the buffer argument table.
 _BUFFERS = 31
@@ -88,11 +96,7 @@ def _parameters(
     writer: Writer, tensors: Sequence[Argument], integers: Sequence[Argument], floats: Sequence[Argument]
 ) -> list[str]:
     kernel = writer.kernel
-    stored = {
-        each.attr.memory
-        for each in kernel.body.walk()
-        if each.op == "store" and isinstance(each.attr, Access) and each.attr.space == GLOBAL
-    }
+    stored = tensors_of(kernel, "store", "atomic", "update")
     found = []
     for each in tensors:
         number = each.parameter.number

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gizml_tile.lowering.kernel_ir.instructions import Access, Block, Instruction
 
 # They name registers instead of reading them, or read them again and again.
-_NAMING = frozenset("pick join result again loop roles mma outer".split())
+_NAMING = frozenset("pick join result again loop roles update mma outer".split())
 
 
 class Uses:

@@ -24,7 +24,7 @@ VECTORS = {1: "", 2: ".v2", 4: ".v4"}
 _WIDEST = 16  # bytes of one access
 
 
-def _guards(writer: Writer, masks: Sequence[Instruction], accesses: int) -> list[str]:
+def guards_of(writer: Writer, masks: Sequence[Instruction], accesses: int) -> list[str]:
     """The predicate prefix of each access."""
     if not masks:
         return [""] * accesses
@@ -33,7 +33,7 @@ def _guards(writer: Writer, masks: Sequence[Instruction], accesses: int) -> list
     return prefixes if len(prefixes) == accesses else prefixes * accesses
 
 
-def _pieces(words: Words, bits: int) -> list[tuple[Words, int]]:
+def pieces_of(words: Words, bits: int) -> list[tuple[Words, int]]:
     """Words in runs that one instruction moves, each with its distance in bytes from the first."""
     step = _WIDEST * 8 // bits
     return [(words[first : first + step], first * bits // 8) for first in range(0, len(words), step)]
@@ -66,7 +66,7 @@ def load_vectors(
     assert isinstance(access, Access) and dtype is not None
     stored = U8 if dtype is MASK else dtype
     size = access.width * stored.bytes
-    guards = _guards(writer, masks, len(access.places))
+    guards = guards_of(writer, masks, len(access.places))
     pad = _pad(access, stored) if masks else ""
     found: list[Element] = []
     for guard, place in zip(guards, access.places, strict=True):
@@ -78,7 +78,7 @@ def load_vectors(
         if size < 4:
             writer.lines.append(f"{guard}{mnemonic}.b{8 * size} {words[0]}, {written(*where)};")
         else:
-            for piece, distance in _pieces(words, bits):
+            for piece, distance in pieces_of(words, bits):
                 vector = VECTORS[len(piece)]
                 writer.lines.append(
                     f"{guard}{mnemonic}{vector}.b{bits} {_operand(piece)}, {written(*where, distance)};"
@@ -127,17 +127,17 @@ def store_vectors(
     assert isinstance(access, Access) and value.dtype is not None
     stored = U8 if value.dtype is MASK else value.dtype
     words = _bytes_of_masks(writer, value) if value.dtype is MASK else writer.words(value)
-    guards = _guards(writer, masks, len(access.places))
+    guards = guards_of(writer, masks, len(access.places))
     size, bits = access.width * stored.bytes, 64 if stored is I64 else 32
     found = elements(words, stored, value.count)
     step = max(size * 8 // bits, 1)
     for number, (guard, place) in enumerate(zip(guards, access.places, strict=True)):
         where = where_is(place)
         if size < 4:
-            word = _lowest(writer, found[number * access.width], stored)
+            word = lowest(writer, found[number * access.width], stored)
             writer.lines.append(f"{guard}{mnemonic}.b{8 * size} {written(*where)}, {word};")
             continue
-        for piece, distance in _pieces(words[number * step : number * step + step], bits):
+        for piece, distance in pieces_of(words[number * step : number * step + step], bits):
             vector = VECTORS[len(piece)]
             writer.lines.append(
                 f"{guard}{mnemonic}{vector}.b{bits} {written(*where, distance)}, {_operand(piece)};"
@@ -151,7 +151,7 @@ def _bytes_of_masks(writer: Writer, value: Instruction) -> Words:
     return gather(writer, [(one, 0) for one in ones], U8)
 
 
-def _lowest(writer: Writer, element: Element, dtype: DType) -> str:
+def lowest(writer: Writer, element: Element, dtype: DType) -> str:
     """A register whose lowest bits are an element, as narrow stores take it."""
     word, slot = element
     word = writer.named(word)

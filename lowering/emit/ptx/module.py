@@ -8,6 +8,7 @@ from gizml_tile.dtypes import F32
 from gizml_tile.lowering.emit.arguments import arguments, identifier
 from gizml_tile.lowering.emit.ptx import (
     arithmetic,
+    atomics,
     clusters,
     control,
     conversions,
@@ -32,7 +33,18 @@ _VERSIONS = {
     "sm_100a": "8.6",
     "sm_120a": "8.7",
 }
-_FAMILIES = (packing, arithmetic, conversions, memory, matrix, control, transactions, group_matrix, clusters)
+_FAMILIES = (
+    packing,
+    arithmetic,
+    conversions,
+    memory,
+    atomics,
+    matrix,
+    control,
+    transactions,
+    group_matrix,
+    clusters,
+)
 RULES: dict[str, Rule] = {op: rule for family in _FAMILIES for op, rule in family.RULES.items()}
 
 
