@@ -12,7 +12,7 @@ from gizml_tile.lowering.kernel_ir.instructions import Kernel
 from gizml_tile.lowering.planning.plan import Plan
 from gizml_tile.lowering.planning.variants import Choice
 from gizml_tile.lowering.work import MEMORY, Launch, Work, launch_work, parts_of
-from gizml_tile.nodes import Node, View
+from gizml_tile.nodes import Combining, Node, View
 from gizml_tile.text import attribute, duration
 
 
@@ -235,6 +235,8 @@ def _described(plan: Plan, node: Node) -> str:
     if node.op == "dot":
         a, b = node.args[0], node.args[1]
         return f"dot [{a.shape[0]}, {a.shape[1]}] {a.dtype} x [{b.shape[0]}, {b.shape[1]}] {b.dtype}"
+    if isinstance(node.attr, Combining):
+        return f"{node.op} axis {node.attr.axis}"  # its function is in the program's text
     return f"{node.op} {words}".strip()
 
 

@@ -20,10 +20,9 @@ from gizml_tile.layout import Linear
 from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.elementwise import expand_elementwise
 from gizml_tile.lowering.expand.expansion import Expansion
-from gizml_tile.lowering.expand.places import place_bits
 from gizml_tile.lowering.expand.values import make_tile
 from gizml_tile.lowering.kernel_ir.builder import Value
-from gizml_tile.lowering.planning.accesses import best_blocked
+from gizml_tile.lowering.planning.along import meeting_layout, place_bits
 from gizml_tile.lowering.planning.plan import UNIFORM, TileLayout
 from gizml_tile.nodes import Combining, Node
 
@@ -34,7 +33,7 @@ def expand_combining(x: Expansion, node: Node) -> Values:
     """The registers of a reduction's or scan's values in their homes."""
     how = node.attr
     assert isinstance(how, Combining)
-    layout = _layout(x, node, how.axis)
+    layout = meeting_layout(node, x.home, x.target, x.plan.warps)
     bits = place_bits(layout.linear, how.axis)
     assert bits is not None, layout
     values = [x.registers(arg, layout) for arg in node.args]
@@ -47,16 +46,6 @@ def expand_combining(x: Expansion, node: Node) -> Values:
         home = None if part is None or part.shape == (1, 1) else x.home(part)
         moved.append(value if home is None else convert(x, value, own, home))
     return moved
-
-
-def _layout(x: Expansion, node: Node, axis: int) -> TileLayout:
-    """The layout to combine in: a home of the node or its operands whose bits each move along one axis."""
-    rows, columns = node.args[0].shape
-    for each in (node, *node.args) if node.op == "scan" else node.args:
-        home = x.home(each)
-        if home is not None and place_bits(home.linear.without_replicas(), axis) is not None:
-            return TileLayout(home.name, home.linear.without_replicas())
-    return best_blocked((rows, columns), [], axis, x.target, x.plan.warps)
 
 
 @dataclass

@@ -82,26 +82,6 @@ def holder(build: Builder, lane_mask: int, warp_mask: int) -> Value | None:
     )
 
 
-def place_bits(layout: Linear, axis: int) -> list[tuple[str, int]] | None:
-    """For each bit of a position along an axis the input and the bit of it that moves that bit alone.
-
-    None where a layout has a bit that moves more than that, or holds copies at other positions.
-    """
-    found: dict[int, tuple[str, int]] = {}
-    for name in layout.names:
-        free = layout.free_bits(name)
-        for bit, basis in enumerate(layout.bases(name)):
-            if free >> bit & 1:
-                if any(basis):
-                    return None
-            elif basis[axis]:
-                if basis[1 - axis] or basis[axis] & (basis[axis] - 1):
-                    return None
-                found[basis[axis].bit_length() - 1] = name, bit
-    count = layout.shape[axis].bit_length() - 1
-    return [found[bit] for bit in range(count)] if len(found) == count else None
-
-
 def with_bits(number: int, bits: Sequence[int]) -> int:
     """The number whose bit ``bits[i]`` is bit i of another."""
     return sum((number >> place & 1) << bit for place, bit in enumerate(bits))

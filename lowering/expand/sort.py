@@ -17,16 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gizml_tile.dtypes import F32, I32, I64, DType
-from gizml_tile.layout import Linear, blocked
+from gizml_tile.layout import Linear
 from gizml_tile.lowering.expand.convert import convert, without_bit
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.values import make_tile
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
+from gizml_tile.lowering.planning.along import meeting_layout
 from gizml_tile.lowering.planning.plan import TileLayout
 from gizml_tile.nodes import Const, Node, Sorting, make
 
-# A thread's neighbours along the axis, which it compares without other threads.
-_MOST_NEIGHBOURS = 32
 _LARGEST = 0x7FFFFFFF
 
 
@@ -34,7 +33,7 @@ def expand_sort(x: Expansion, node: Node) -> list[Value]:
     """The registers of the sorted values, and of the places that they had, in their homes."""
     how = node.attr
     assert isinstance(how, Sorting)
-    layout = _layout(x, node, how.axis)
+    layout = meeting_layout(node, x.home, x.target, x.plan.warps)
     value = x.registers(node.args[0], layout)
     places = None
     if x.part_of(node, 1) is not None:
@@ -55,21 +54,6 @@ def expand_sort(x: Expansion, node: Node) -> list[Value]:
 def _shape(node: Node) -> tuple[int, int]:
     rows, columns = node.shape
     return rows, columns
-
-
-def _layout(x: Expansion, node: Node, axis: int) -> TileLayout:
-    """As much of the axis in a thread as it has registers for, the rest of it in one warp if it fits.
-
-    Bits of warps trade places with registers', of which there must be as many.
-    """
-    shape, lanes, warps = _shape(node.args[0]), x.target.facts.lanes, x.plan.warps
-    size = shape[axis]
-    share = max(shape[0] * shape[1] // (lanes * warps), 1)
-    neighbours = min(size, share, _MOST_NEIGHBOURS)
-    while size // (neighbours * lanes) > neighbours:
-        neighbours *= 2
-    order = (1, 0) if axis == 1 else (0, 1)
-    return TileLayout(f"{neighbours} neighbours a thread", blocked(shape, order, neighbours, lanes, warps))
 
 
 def _keys(build: Builder, value: Value, how: Sorting, places: Value | None) -> list[Value]:

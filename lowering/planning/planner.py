@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from gizml_tile.dtypes import DType
 from gizml_tile.lowering.planning import accesses, copies, dots
 from gizml_tile.lowering.planning.ahead import plan_ahead
+from gizml_tile.lowering.planning.along import meeting_layout, meeting_reason
 from gizml_tile.lowering.planning.bulk_stores import plan_stores
 from gizml_tile.lowering.planning.classes import (
     Class,
@@ -50,6 +51,7 @@ from gizml_tile.nodes import (
     ALONG,
     EFFECTS,
     READS,
+    REDUCTIONS,
     Elements,
     Node,
     TileProgram,
@@ -133,6 +135,10 @@ def plan(
     parts = find_parts(program, uses, homes)
     for total in itertools.chain(*parts.values()):
         state.reasons[total] = "each lane adds up its own part, and the lanes meet after the loop"
+    for node in program.body.walk():
+        if node.op in ALONG - REDUCTIONS:
+            meeting = meeting_layout(node, homes.get, target, state.warps)
+            state.reasons[node] = meeting_reason(node, meeting)
     resident, again, parked = residents(program, target, state.warps, homes)
     if state.specialised is not None:
         resident = state.specialised.resident
