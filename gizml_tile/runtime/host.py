@@ -63,6 +63,11 @@ class Host:
         return ",".join("+" + feature for feature in self.features)
 
     @property
+    def i16_dot(self) -> bool:
+        """Whether there are products of pairs of I16 that are added to I32: since SSE2."""
+        return self.cpu_base == "x86-64"
+
+    @property
     def key(self) -> str:
         """Everything that compiled code depends on: the part of a cache key that names the CPU."""
         extra = f"{'+bf16' if self.bf16_dot else ''}{'+amx' if self.amx_bf16 else ''}"

@@ -79,6 +79,16 @@ def test_a_matrix_product_is_one_deep_product():
     assert "F32 fused" in lines([2, 2], body, storage=(tile.F16, tile.BF16, tile.F32))[0]
 
 
+def test_bytes_are_multiplied_in_pairs():
+    def body(p):
+        A, B = p.read(X, [32, 64]), p.read(X.T, [64, 32])
+        turn = lambda k, total: total + A.at([0, k]).dot(B.at([k, 0]))
+        p.write(Y, [32, 32]).put(p.fold(0, A.blocks(1), p.zeros([32, 32], tile.I32), turn), [0, 0])
+
+    form = "I16 pairs" if host().i16_dot else "I32 multiply and add"
+    assert form in lines([1], body, storage=(tile.U8, tile.I8, tile.I32))[0]
+
+
 def test_loops_that_are_no_deep_product():
     """Whatever else a loop does, or a value for each block of k, makes it a loop."""
 

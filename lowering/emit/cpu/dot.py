@@ -202,9 +202,34 @@ def _multiply_add(b: Function, shape: DotShape, left: str, right: str, total: st
         name = f"llvm.fma.v{shape.vector}f32"
         b.module.declare(name, f"{kind} @{name}({kind}, {kind}, {kind})")
         return b.call(kind, name, f"{kind} {left}", f"{kind} {right}", f"{kind} {total}")
+    if shape.mode == "i16_dot":
+        return b.emit(f"add {kind} {total}, {_pair_products(b, shape.vector, left, right)}")
     pairs = f"<{shape.vector * 2} x bfloat>"
     name = f"llvm.x86.avx512bf16.dpbf16ps.{shape.vector * 32}"
     b.module.declare(name, f"{kind} @{name}({kind}, {pairs}, {pairs})")
     x = b.emit(f"bitcast {kind} {left} to {pairs}")
     y = b.emit(f"bitcast {kind} {right} to {pairs}")
     return b.call(kind, name, f"{kind} {total}", f"{pairs} {x}", f"{pairs} {y}")
+
+
+# The sum of two products of I16 in each lane of I32, by the number of lanes.
+_PAIR_PRODUCTS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
+
+
+def _pair_products(b: Function, lanes: int, left: str, right: str) -> str:
+    if lanes not in _PAIR_PRODUCTS:
+        # Few columns: the vector is filled up.
+        least = min(_PAIR_PRODUCTS)
+        wide = [_resized(b, each, lanes, least) for each in (left, right)]
+        return _resized(b, _pair_products(b, least, *wide), least, lanes)
+    kind, pairs = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
+    name = f"llvm.x86.{_PAIR_PRODUCTS[lanes]}"
+    b.module.declare(name, f"{kind} @{name}({pairs}, {pairs})")
+    operands = [b.emit(f"bitcast {kind} {each} to {pairs}") for each in (left, right)]
+    return b.call(kind, name, *[f"{pairs} {each}" for each in operands])
+
+
+def _resized(b: Function, value: str, lanes: int, wanted: int) -> str:
+    """A vector with more lanes behind its own, or fewer of them."""
+    kind, numbers = f"<{lanes} x i32>", ", ".join(f"i32 {min(lane, lanes)}" for lane in range(wanted))
+    return b.emit(f"shufflevector {kind} {value}, {kind} zeroinitializer, <{wanted} x i32> <{numbers}>")

@@ -23,6 +23,7 @@ _MODES = {
     "bf16_dot": "BF16 pairs",
     "amx": "the BF16 matrix unit",
     "int": "I32 multiply and add",
+    "i16_dot": "I16 pairs",
 }
 
 

@@ -10,14 +10,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gizml_tile.dtypes import BF16, F32, FP8, I32, DType
+from gizml_tile.dtypes import BF16, F32, FP8, I16, I32, DType
 from gizml_tile.lowering.emit.cpu.normalise import ELEMENTWISE
-from gizml_tile.lowering.emit.cpu.shapes import DotShape, Element, Mode, PanelLayout, panel_layout
+from gizml_tile.lowering.emit.cpu.shapes import PAIRED, DotShape, Element, Mode, PanelLayout, panel_layout
 from gizml_tile.nodes import Node, Tensor, View
 
 # Steps of k that are multiplied between two visits of the accumulators, and the memory that a chunk of the
 # right operand may take of the second cache. The matrix unit loses more by the visits.
-CHUNK_DEPTH = {"amx": 512, "bf16_dot": 512, "fma": 256, "int": 256}
+CHUNK_DEPTH = {"amx": 512, "bf16_dot": 512, "fma": 256, "int": 256, "i16_dot": 512}
+_ELEMENTS: dict[Mode, Element] = {
+    "amx": "bf16",
+    "bf16_dot": "bf16",
+    "fma": "f32",
+    "int": "i32",
+    "i16_dot": "i16",
+}
 CHUNK_BYTES = 512 << 10
 # With so few rows a right operand that only one program uses is not worth packing: it is read where it
 # lies, a few of its rows at a time.
@@ -41,6 +48,7 @@ class Machine:
     vector: int  # F32 lanes of a vector register
     bf16_dot: bool
     amx: bool
+    i16_dot: bool = False  # products of pairs of I16, added to I32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,10 +109,10 @@ class Pack:
 
 
 def dot_mode(left: DType | None, right: DType | None, machine: Machine) -> Mode:
-    """Which multiplication serves two operand types: FP8 is exact in BF16, all floats are in F32."""
+    """Which multiplication serves two types: FP8 is exact in BF16, all floats in F32, bytes in I16."""
     assert left is not None and right is not None
     if left.is_integer:
-        return "int"
+        return "i16_dot" if machine.i16_dot else "int"
     if {left, right} <= {BF16, FP8}:
         if machine.amx:
             return "amx"
@@ -115,7 +123,7 @@ def dot_mode(left: DType | None, right: DType | None, machine: Machine) -> Mode:
 
 def chunk_depth(mode: Mode, columns: int) -> int:
     """Steps of k in a chunk of a deep product."""
-    element_bytes = 2 if mode in ("amx", "bf16_dot") else 4
+    element_bytes = 2 if _ELEMENTS[mode] in PAIRED else 4
     depth = CHUNK_DEPTH[mode]
     while depth > 64 and depth * columns * element_bytes > CHUNK_BYTES:
         depth //= 2
@@ -136,13 +144,13 @@ def lies_ready(packing: Packing, tensors: tuple[Tensor, ...]) -> bool:
     view = packing.source.attr
     if packing.turned or packing.source.op != "read" or not isinstance(view, View):
         return False
-    wanted = {"f32": F32, "bf16": BF16, "i32": I32}[packing.shape.element]
+    wanted = {"f32": F32, "bf16": BF16, "i32": I32, "i16": I16}[packing.shape.element]
     return view.mode == "at" and len(view.block) == 2 and tensors[view.tensor].dtype is wanted
 
 
 def packs_left(dot: Node, machine: Machine) -> bool:
-    """Whether a product reads its left operand as bf16, and so from a home of its own."""
-    return dot_mode(dot.args[0].dtype, dot.args[1].dtype, machine) in ("amx", "bf16_dot")
+    """Whether a product reads its left operand in pairs, and so from a home of its own."""
+    return _ELEMENTS[dot_mode(dot.args[0].dtype, dot.args[1].dtype, machine)] in PAIRED
 
 
 def dot_shape(
@@ -152,8 +160,7 @@ def dot_shape(
     if mode == "amx":
         columns = max(columns, 16)
     vector = min(machine.vector, columns)
-    element: Element = "f32" if mode == "fma" else "i32" if mode == "int" else "bf16"
-    return DotShape(rows, columns, depth, element, mode, vector, a_row_stride, columns)
+    return DotShape(rows, columns, depth, _ELEMENTS[mode], mode, vector, a_row_stride, columns)
 
 
 def is_packable(operand: Node, turn: Node | None = None) -> bool:

@@ -18,7 +18,7 @@ from gizml_tile.lowering.emit.cpu.builder import Function, Value, splat, vector
 from gizml_tile.lowering.emit.cpu.evaluate import Pass, Place, RowPlace
 from gizml_tile.lowering.emit.cpu.packing import Packing
 from gizml_tile.lowering.emit.cpu.scope import Scope, register_dtype
-from gizml_tile.lowering.emit.cpu.shapes import CACHE_LINE_BYTES, depth_step
+from gizml_tile.lowering.emit.cpu.shapes import CACHE_LINE_BYTES, PAIRED, depth_step
 from gizml_tile.lowering.emit.cpu.vectors import Vectors
 from gizml_tile.nodes import Node, View
 
@@ -48,13 +48,13 @@ class Packer:
     @property
     def kind(self) -> str:
         """The LLVM type of a packed element."""
-        if self.packing.shape.element == "bf16":
+        if self.packing.shape.element in PAIRED:
             return "i16"
         return self.scope.arithmetic(1).type(register_dtype(self.node))
 
     @property
     def element_bytes(self) -> int:
-        return 2 if self.packing.shape.element == "bf16" else 4
+        return 2 if self.packing.shape.element in PAIRED else 4
 
     @property
     def step(self) -> int:
@@ -295,13 +295,15 @@ class Packer:
         return function.emit(f"select {vector('i1', width)} {inside}, {kind} {value}, {kind} zeroinitializer")
 
     def _encode(self, value: str, width: int) -> str:
-        if self.packing.shape.element == "bf16":
+        if self.packing.shape.element in PAIRED:
             return self.scope.arithmetic(width).vectors.cast("trunc", "i32", "i16", self._bits(value, width))
         return value
 
     def _bits(self, value: str, width: int) -> str:
-        """A number's BF16 in the low half of 32 bits."""
+        """A number in the low half of 32 bits: the BF16 that it rounds to, or a byte as it is in I16."""
         vectors = self.scope.arithmetic(width).vectors
+        if self.packing.shape.element == "i16":
+            return vectors.bits_and(value, vectors.bits_constant(0xFFFF))
         if self.node.op in ("read", "to") and self.node.dtype in (BF16, FP8):  # which needs no rounding
             return vectors.shift_right_logical(vectors.as_bits(value), 16)
         return rounding.bfloat16_bits(vectors, value)
@@ -339,7 +341,7 @@ class Packer:
         return bits if len(codes) == 1 else function.emit(f"bitcast {vector('i16', CODES)} {bits} to {kind}")
 
     def _paired(self, values: Sequence[str], width: int) -> str:
-        """Two steps of k as BF16 side by side."""
+        """Two steps of k side by side, of 16 bits each."""
         vectors = self.scope.arithmetic(width).vectors
         first, second = (self._bits(value, width) for value in values)
         return vectors.bits_or(first, vectors.shift_left(second, 16))

@@ -36,7 +36,7 @@ from gizml_tile.lowering.emit.cpu.schedule import (
     Task,
     is_scalar,
 )
-from gizml_tile.lowering.emit.cpu.shapes import DotShape, depth_step
+from gizml_tile.lowering.emit.cpu.shapes import PAIRED, DotShape, depth_step
 from gizml_tile.nodes import (
     ACCESSES,
     EFFECTS,
@@ -64,7 +64,7 @@ class Context:
     # of the tensors: one that is also seen with its axes swapped has one name
     names: tuple[str, ...]
     packs: list[Pack] = field(default_factory=list)
-    # left operands as bf16 or padded to the micro-kernel's step, by node, width and whether bf16
+    # left operands in pairs or padded to the micro-kernel's step, by node, width and whether in pairs
     lefts: dict[tuple[Node, int, bool], Task] = field(default_factory=dict)
 
 
@@ -271,7 +271,7 @@ class _Planner(Placement):
 
     def left_operand(self, left: Node, shape: DotShape) -> tuple[Buffer, tuple[Task, ...]]:
         """The left operand row by row as the micro-kernel reads it, and the task to wait for."""
-        packed = shape.element == "bf16"
+        packed = shape.element in PAIRED
         rows, depth = left.shape
         stride = max(depth, depth_step(shape))
         known = self.buffers.get(left)

@@ -32,7 +32,7 @@ class Buffer:
     """A tile's home in a thread's arena, row by row.
 
     A full home has all rows, else only those of the current block. A ``moving`` home is one of the two of a
-    carried value, which change roles every turn. ``packed`` holds bf16 for the matrix units.
+    carried value, which change roles every turn. ``packed`` holds 16 bits for products of pairs.
     """
 
     rows: int

@@ -8,8 +8,11 @@ from typing import Literal
 
 from gizml_tile.lowering.emit.cpu.builder import Function, Value
 
-Element = Literal["f32", "bf16", "i32"]
-Mode = Literal["fma", "bf16_dot", "amx", "int"]
+Element = Literal["f32", "bf16", "i32", "i16"]
+Mode = Literal["fma", "bf16_dot", "amx", "int", "i16_dot"]
+
+# The elements that products take in pairs, two steps of k side by side in 32 bits.
+PAIRED: frozenset[Element] = frozenset({"bf16", "i16"})
 
 # A tile register of AMX holds 16 rows of 64 bytes; its product takes 32 bf16 of k at a time.
 TILE_ROWS = 16
@@ -39,7 +42,7 @@ class DotShape:
     @property
     def lane(self) -> str:
         """The LLVM type of an accumulator."""
-        return "i32" if self.mode == "int" else "float"
+        return "i32" if self.mode in ("int", "i16_dot") else "float"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,7 @@ def panel_layout(shape: DotShape) -> PanelLayout:
     if shape.mode == "amx":
         return PanelLayout(shape.columns, shape.kc, TILE_ROWS, 2, 2)
     width = register_block(shape.rows, shape.columns, shape.vector).vectors * shape.vector
-    if shape.mode == "bf16_dot":
+    if shape.element in PAIRED:
         return PanelLayout(shape.columns, shape.kc, width, 2, 2)
     return PanelLayout(shape.columns, shape.kc, width, 1, 4)
 

@@ -50,6 +50,8 @@ class Host(Protocol):
     def bf16_dot(self) -> bool: ...
     @property
     def amx_bf16(self) -> bool: ...
+    @property
+    def i16_dot(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ def explain(program: TileProgram, signature: CpuSignature, host: Host) -> str:
 
 
 def machine_of(host: Host) -> Machine:
-    return Machine(host.vector_bits // 32, host.bf16_dot, host.amx_bf16)
+    return Machine(host.vector_bits // 32, host.bf16_dot, host.amx_bf16, host.i16_dot)
 
 
 def _is_column_major(layout: tuple[str, ...]) -> bool:
