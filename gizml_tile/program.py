@@ -37,6 +37,7 @@ _OPERATIONS = (
     "workgroups",
     "programs",
     "turns",
+    "order",
     "dot",
     "read",
     "put",
@@ -130,10 +131,10 @@ class Program:
     def variant(self, operation: str, name: str) -> None:
         """The variant that a GPU must use for all of this program's operations of a kind.
 
-        ``operation`` is ``"loop"``, ``"workgroups"``, ``"programs"``, ``"turns"``, ``"dot"``, ``"read"``,
-        ``"put"``, ``"copy to workgroup memory"``, ``"elementwise"`` or ``"tensors"``; ``explain`` prints the
-        names of the variants that each has. One that cannot serve is an error that names those which can. The
-        CPU has no variants.
+        ``operation`` is ``"loop"``, ``"workgroups"``, ``"programs"``, ``"turns"``, ``"order"``, ``"dot"``,
+        ``"read"``, ``"put"``, ``"copy to workgroup memory"``, ``"elementwise"`` or ``"tensors"``;
+        ``explain`` prints the names of the variants that each has. One that cannot serve is an error that
+        names those which can. The CPU has no variants.
         """
         self._trace.check_open()
         if operation not in _OPERATIONS:

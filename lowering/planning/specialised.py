@@ -20,13 +20,14 @@ from gizml_tile.lowering.planning.group_products import (
     why_not_by_groups,
     why_not_turned,
 )
-from gizml_tile.lowering.planning.masks import grows, is_bounded
+from gizml_tile.lowering.planning.masks import is_bounded
 from gizml_tile.lowering.planning.operands import (
     depends_on_counter_only,
     operand,
     used_by_products_only,
 )
 from gizml_tile.lowering.planning.panels import SPANS, panel_tile, span_of
+from gizml_tile.lowering.planning.persistence import runs_in_turn, takes_longer
 from gizml_tile.lowering.planning.plan import UNIFORM, Specialised, Stage, Stream
 from gizml_tile.lowering.planning.prologues import blocks_of, commits_of, prologues_of, why_not_computed
 from gizml_tile.lowering.planning.residency import half_memory
@@ -133,7 +134,6 @@ def _chain(state: Planning, products: list[Node]) -> None:
     limit = (registers[1] or state.target.facts.registers) - _KEPT_REGISTERS
     threads = found.groups * _GROUP_WARPS * state.target.facts.lanes
     chained = {loop: plan_rotation(state, loop, inside, threads, limit) for loop, inside in loops.items()}
-    uneven = any(grows(loop.args[1], 0) for loop in chained)
     for node in powers(state):
         state.reasons[node] = "made as 2^(x s - y s), of which y s is rounded once for a whole row"
     for node in _guarded(state):
@@ -146,10 +146,9 @@ def _chain(state: Planning, products: list[Node]) -> None:
         resident=resident,
         powers=powers(state),
         guarded=_guarded(state),
-        longest_first=uneven,
+        longest_first=any(map(takes_longer, chained)),
         in_order=found.all_groups > 1 and any(rotation is not None for rotation in chained.values()),
-        # The hardware gives long and short programs out as workgroups end, which balances better.
-        persistent=not uneven,
+        persistent=runs_in_turn(state, list(chained)),
     )
 
 

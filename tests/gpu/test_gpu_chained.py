@@ -37,11 +37,14 @@ def attention(
     TURNS="",
     LOOP="",
     PROGRAMS="",
+    ORDER="",
 ):
     if PROGRAMS:
         p.variant("programs", PROGRAMS)
     if LOOP:
         p.variant("loop", LOOP)
+    if ORDER:
+        p.variant("order", ORDER)
     if APPROX:
         p.approx()
     if TURNS:
@@ -88,12 +91,15 @@ def varied(
     SCALED=False,
     LOOP="",
     PROGRAMS="",
+    ORDER="",
 ):
     """Attention with a window, a cap on the scores, a bias, heads that share keys, or scaled queries."""
     if PROGRAMS:
         p.variant("programs", PROGRAMS)
     if LOOP:
         p.variant("loop", LOOP)
+    if ORDER:
+        p.variant("order", ORDER)
     p.approx()
     i, head = p.id(0), p.id(1)
     Q, K, V, Bias = p.read(q, [BM, D]), p.read(k, [BN, D]), p.read(v, [BN, D]), p.read(bias, [BM, BN])
@@ -221,11 +227,14 @@ def test_two_layers():
 VARIED = [
     {"SHARED": 2},
     {"WINDOW": 100},
+    {"WINDOW": 100, "ORDER": "one each"},
+    {"WINDOW": 100, "BM": 64, "BN": 64},
     {"CAP": 20.0},
     {"BIAS": True, "D": 128},
     {"SCALED": True},
     # In these some of three programs in a workgroup begin and end later than others.
     {"WINDOW": 100, "BM": 64, "BN": 64, "PROGRAMS": "3 together"},
+    {"WINDOW": 100, "BM": 64, "BN": 64, "PROGRAMS": "3 together", "ORDER": "one each"},
     {"SCALED": True, "BM": 64, "BN": 64, "PROGRAMS": "3 together"},
     {"BIAS": True, "BM": 64, "BN": 64, "PROGRAMS": "3 together"},
     {"SHARED": 2, "BM": 64, "PROGRAMS": "3 together"},
@@ -251,6 +260,23 @@ def test_varied_attention(constants):
     weights = np.exp(scores - scores.max(2, keepdims=True))
     want = weights @ np.repeat(wide(v), shared, 0) / weights.sum(2, keepdims=True)
     assert np.abs(wide(out) - want).max() <= 2.0**-7 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("constants", [{}, {"PROGRAMS": "3 together"}], ids=str)
+def test_windows_beyond_the_last_key(constants):
+    """Between programs that multiply a workgroup has some without turns, which have sums of nothing."""
+    rows, keys = 600, 200
+    q, out = numbers(2, rows, 64, kind="bf16"), room(2, rows, 64, kind="bf16")
+    k, v = (numbers(2, keys, 64, kind="bf16", seed=seed) for seed in (1, 2))
+    given = q, k, v, numbers(rows, keys, kind="bf16", seed=3), out
+    simulated(varied, *given, WINDOW=100, BM=64, BN=64, **constants)
+    apart = np.arange(rows)[:, None] - np.arange(keys)
+    scores = wide(q) @ wide(k).swapaxes(1, 2) / 8
+    weights = np.where((apart >= 0) & (apart < 100), np.exp(scores), 0)
+    seen = slice(0, keys + 99)
+    want = weights[:, seen] @ wide(v) / weights[:, seen].sum(2, keepdims=True)
+    assert np.abs(wide(out)[:, seen] - want).max() <= 2.0**-7 * np.abs(want).max()
+    assert np.isnan(wide(out)[:, -64:]).all()
 
 
 def test_linear_attention():
@@ -308,15 +334,68 @@ def test_groups_alone_share_a_multiprocessor():
     assert "2 rings of 3 turns' blocks, the last product of a turn made beside the first ones" in told
 
 
+@pytest.mark.parametrize("order", ["", "in turn", "one each"])
 @pytest.mark.parametrize("causal", [False, True])
-def test_workgroups_run_many_programs(causal):
+def test_workgroups_run_many_programs(causal, order):
     """The next program's queries come while the last weighted values of one are being made."""
     q, k, v = (numbers(3, 300, 64, kind="bf16", seed=seed) for seed in range(3))
-    out = room(3, 300, 64, kind="bf16")
-    simulated(attention, q, k, v, out, D=64, BM=64, BN=64, CAUSAL=causal)
+    out, asked = room(3, 300, 64, kind="bf16"), {"BM": 64, "BN": 64, "CAUSAL": causal, "ORDER": order}
+    simulated(attention, q, k, v, out, D=64, **asked)
     assert np.abs(wide(out) - softmax_of(q, k, v, causal)).max() <= 2.0**-7
-    told = attention.explain(q, k, v, out, **HOPPER, D=64, BM=64, BN=64, CAUSAL=causal)
-    assert ("with one program each" in told) is causal
+    told = attention.explain(q, k, v, out, **HOPPER, D=64, **asked)
+    assert ("with one program each" in told) is (order == "one each" or (not order and causal))
+
+
+@tile.kernel(grid=lambda x, **_: x.shape[0] // 64)
+def bounded(p, x, y, first, *, BOUNDS):
+    """Products of products in loops of various bounds."""
+    i, X = p.id(0), p.read(x, [64, 64])
+    rows, acc = X[i, 0], p.zeros([64, 64])
+    bounds = {
+        "triangle": (0, i + 1, 1),
+        "rest": (i, X.blocks(0), 1),
+        "backwards": (i, -1, -1),
+        "rest backwards": (X.blocks(0) - 1, i - 1, -1),
+        "window": (max(0, i - 3), i + 1, 1),
+        "all": (0, X.blocks(0), 1),
+        "shifted": (first, X.blocks(0), 1),
+    }
+    start, stop, step = bounds[BOUNDS]
+    for j in range(start, stop, step):
+        acc += (rows @ X[j, 0].T).relu().to(tile.BF16) @ X[j, 0]
+    p.write(y, [64, 64])[i, 0] = acc
+
+
+@pytest.mark.parametrize(
+    "bounds, in_turn, later_first",
+    [
+        ("triangle", False, True),
+        ("rest", False, False),
+        ("backwards", False, True),
+        ("rest backwards", False, False),
+        ("window", True, False),
+        ("all", True, False),
+        ("shifted", True, False),
+    ],
+)
+def test_which_programs_run_in_turn(bounds, in_turn, later_first):
+    x, y = numbers(320, 64, kind="bf16"), room(320, 64)
+    told = bounded.explain(x, y, 1, **HOPPER, BOUNDS=bounds)
+    assert ("runs programs in turn" in told) is in_turn
+    assert ("programs later along axis 0 begin first" in told) is later_first
+    simulated(bounded, x, y, 1, BOUNDS=bounds)
+    steps = np.arange(5)
+    taken = {
+        "triangle": steps[:, None] >= steps,
+        "rest": steps[:, None] <= steps,
+        "window": (steps[:, None] >= steps) & (steps[:, None] - 3 <= steps),
+        "all": np.ones((5, 5), bool),
+        "shifted": np.broadcast_to(steps >= 1, (5, 5)),
+    }
+    taken |= {"backwards": taken["triangle"], "rest backwards": taken["rest"]}
+    scores = np.maximum(wide(x) @ wide(x).T, 0) * np.kron(taken[bounds], np.ones((64, 64)))
+    want = scores @ wide(x)
+    assert np.abs(wide(y) - want).max() <= 2.0**-7 * np.abs(want).max()
 
 
 def longest(kernel, *tensors, **constants):

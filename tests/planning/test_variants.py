@@ -113,7 +113,7 @@ def test_what_variant_takes():
         (
             "dots",
             "multiply-add",
-            "variant takes one of the operations loop, workgroups, programs, turns, dot, read, put, copy to ",
+            "variant takes one of the operations loop, workgroups, programs, turns, order, dot, read, put, ",
         ),
         ("dot", 3, "variant takes the name of a variant of dot, found 3"),
     ):
