@@ -18,7 +18,7 @@ _HOST_RESULTS = frozenset(
     "len isinstance issubclass callable hasattr bool int float str repr format id hash ord chr type print "
     "list dict set tuple frozenset range enumerate zip sorted all any".split()
 )
-_BUILTINS = _HOST_RESULTS | {"abs", "min", "max"}
+_BUILTINS = _HOST_RESULTS | {"abs", "round", "min", "max"}
 
 
 def expression_kind(inference: Inference, node: Any, state: State) -> Kind:
@@ -157,7 +157,7 @@ def _call(inference: Inference, node: cst.Call, state: State) -> Kind:
 def _builtin(inference: Inference, name: str, arguments: list[Kind]) -> Kind:
     if name not in _BUILTINS or not inference.resolver.is_builtin(name):
         return Kind.UNKNOWN
-    if name == "abs" and len(arguments) == 1:
+    if name in ("abs", "round") and len(arguments) == 1:
         return arguments[0] if arguments[0].is_device or arguments[0].is_host else Kind.UNKNOWN
     if name in ("min", "max"):
         if len(arguments) < 2:

@@ -117,12 +117,19 @@ _TILE_METHODS = frozenset(
     "rsqrt gelu gelu_erf relu floor pow to sum dot transpose xor shl shr prod argmax argmin cumsum cumprod "
     "cummax cummin".split()
 )
+_FUNCTIONS = frozenset(
+    "log2 log1p expm1 sin cos erf silu softplus reciprocal ceil trunc round sign clamp mod fma copysign "
+    "popcount clz mulhi bitcast".split()
+)
+_ASKS = frozenset({"isnan", "isinf", "isfinite"})
 _KEEPS_MASK = frozenset({"transpose", "max", "min", "not_", "any", "all"})
 METHODS = (
     frozenset(_PROGRAM_GIVES)
     | frozenset(_VIEW_GIVES)
     | _INDEX_METHODS
     | _TILE_METHODS
+    | _FUNCTIONS
+    | _ASKS
     | _KEEPS_MASK
     | frozenset(COMPARISONS.values())
     | frozenset(
@@ -165,6 +172,10 @@ def _tile_method(receiver: Kind, name: str, arguments: list[Kind]) -> Kind:
         return logic(receiver, first)
     if name in _KEEPS_MASK:
         return receiver
+    if name in _ASKS:
+        return Kind.MASK
+    if name in _FUNCTIONS:
+        return Kind.TILE
     if name == "select" and len(arguments) == 2:
         return chosen(*arguments)
     return Kind.TILE if name in _TILE_METHODS else Kind.UNKNOWN

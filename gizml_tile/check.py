@@ -10,6 +10,7 @@ from gizml_tile.nodes import (
     ARITHMETIC,
     BITWISE,
     COMPARISONS,
+    COUNTS,
     EFFECTS,
     ELEMENTWISE,
     UNARY_FLOAT,
@@ -32,7 +33,6 @@ from gizml_tile.nodes import (
 
 Rule = Callable[[Node, TileProgram], None]
 _INDEX_OPS = frozenset("neg abs add sub mul div rem floordiv floormod maximum minimum select".split())
-_INTEGER_DIVISIONS = frozenset({"rem", "floordiv", "floormod"})
 _LOGICAL = frozenset({"and_", "or_", "xor", "eq", "ne"})
 
 
@@ -334,9 +334,41 @@ def _arithmetic(node: Node, program: TileProgram) -> None:
     assert node.op in _INDEX_OPS or shape, f"{node} of indices"
     if shape and node.op == "div":
         assert dtype.is_float, f"{node} of integers"
-    if shape and node.op in _INTEGER_DIVISIONS:
+    if shape and node.op == "floordiv":
         assert dtype.is_integer, f"{node} of floats"
     _expect(node, shape, dtype)
+
+
+def _power(node: Node, program: TileProgram) -> None:
+    _operands(node, 2)
+    assert type(node.attr) is bool, f"{node}: {node.attr!r}"
+    shape, dtype = _same_kind(node)
+    assert shape and dtype is F32, f"{node} of {dtype}"
+    _expect(node, shape, F32)
+
+
+def _high(node: Node, program: TileProgram) -> None:
+    _operands(node, 2)
+    assert type(node.attr) is bool, f"{node}: {node.attr!r}"
+    shape, dtype = _same_kind(node)
+    assert shape and dtype is I32, f"{node} of {dtype}"
+    _expect(node, shape, I32)
+
+
+def _count(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    _no_attribute(node)
+    (a,) = node.args
+    assert a.is_tile and _dtype(a).is_integer, f"{node} of {a}"
+    _expect(node, a.shape, math_dtype(_dtype(a)))
+
+
+def _bitcast(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    (a,) = node.args
+    assert a.is_tile and isinstance(node.attr, DType), f"{node} of {a}"
+    assert MASK not in (a.dtype, node.attr) and _dtype(a).bits == node.attr.bits, f"{node} of {a}"
+    _expect(node, a.shape, node.attr)
 
 
 def _bits(node: Node, program: TileProgram) -> None:
@@ -460,6 +492,9 @@ RULES: dict[str, Rule] = {
     "neg": _negation,
     "abs": _negation,
     "to": _to,
+    "bitcast": _bitcast,
+    "pow": _power,
+    "mulhi": _high,
     "transpose": _transpose,
     "not_": _inversion,
     "select": _select,
@@ -473,6 +508,7 @@ RULES: dict[str, Rule] = {
     "cond": _cond,
     "result": _result,
     **dict.fromkeys(UNARY_FLOAT, _float_function),
+    **dict.fromkeys(COUNTS, _count),
     **dict.fromkeys(("sum", "max", "min"), _reduction),
     **dict.fromkeys(ARITHMETIC, _arithmetic),
     **dict.fromkeys(BITWISE, _bits),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from gizml_tile.dtypes import I64, MASK, DType
+from gizml_tile.dtypes import I32, I64, MASK, DType
 from gizml_tile.lifting import lift, number
-from gizml_tile.nodes import BITWISE, Node, broadcast, promote
+from gizml_tile.nodes import BITWISE, Attr, Node, broadcast, promote
 from gizml_tile.tracing import Trace, Value, article, fail, noun
 
 _INTEGER_DIVISIONS = frozenset({"rem", "floordiv", "floormod"})
@@ -21,10 +21,11 @@ _SIGNS = {
     "floormod": "%",
     "shl": "<<",
     "shr": ">>",
+    "pow": "**",
 }
 
 
-def binary(trace: Trace, op: str, left: object, right: object) -> Node:
+def binary(trace: Trace, op: str, left: object, right: object, attr: Attr = None) -> Node:
     """Record ``left op right``, of which at least one is a tile."""
     if op == "truediv":
         op = "div"
@@ -38,7 +39,7 @@ def binary(trace: Trace, op: str, left: object, right: object) -> Node:
     _check_types(op, a, b)
     if a.shape != b.shape and broadcast(a.shape, b.shape) is None:
         _shapes_differ(op, a, b)
-    return trace.record(op, (a, b))
+    return trace.record(op, (a, b), attr)
 
 
 def _tile_type(value: object) -> DType | None:
@@ -67,10 +68,12 @@ def _check_types(op: str, a: Node, b: Node) -> None:
             f"/ does not take integer tiles, found {noun(a)} and {noun(b)}; write // for the rounded-down "
             "quotient, or convert with .to(F32)"
         )
-    if not integers and op in _INTEGER_DIVISIONS:
-        sign = _SIGNS.get(op, op)
-        way = "(a / b).floor()" if op == "floordiv" else "a - b * (a / b).floor()"
-        fail(f"{sign} takes integer tiles, found {noun(a)} and {noun(b)}; for floats write {way}")
+    if integers and op == "pow":
+        fail(f"** takes no exponents in {article(noun(b))}; convert both tiles with .to(F32)")
+    if not integers and op == "floordiv":
+        fail(f"// takes integer tiles, found {noun(a)} and {noun(b)}; for floats write (a / b).floor()")
+    if op == "mulhi" and promote(a.dtype, b.dtype) is not I32:
+        fail(f"mulhi takes integers of 32 bits or fewer, found {article(noun(a))} and {article(noun(b))}")
     if not integers and op in BITWISE:
         fail(
             f"{op} takes masks or integer tiles, found {article(noun(a))} and {article(noun(b))}; "

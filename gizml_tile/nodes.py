@@ -25,10 +25,15 @@ put                       tile, coordinates                View
 gather                    indices, tiles, [mask]           Elements: any elements of a tensor, as a tile
 scatter                   tile, indices, tiles, [mask]     Elements: a tile to any elements of a tensor
 neg abs                   a                                (a may be an index)
-exp exp2 log sqrt rsqrt   a                                approx: bool, for exp exp2 log sigmoid tanh
-sigmoid tanh gelu         a                                gelu; None for the others
-gelu_erf relu floor
+exp exp2 log log2 sin cos a                                approx: bool
+sigmoid tanh silu gelu
+reciprocal
+expm1 log1p softplus erf  a                                floats, in F32
+gelu_erf relu sqrt rsqrt
+floor ceil trunc round
+popcount clz              a                                integers: bits that are set, zeros before the first
 to                        a                                dtype
+bitcast                   a                                dtype of the same width: the same bits
 transpose                 a
 sum max min               a                                axis; on masks sum counts, max is any, min is all
 reduce, scan              a...                             Combining: the first value; tiles of one shape
@@ -36,7 +41,10 @@ sort                      a                                Sorting; part 1: wher
 part                      reduce, scan or sort             which of its further values
 add sub mul div           a, b                             indices: div and rem truncate
 maximum minimum           a, b                             (indices too)
-rem floordiv floormod     a, b                             integers and indices
+rem floormod              a, b                             (indices too); of floats exact
+floordiv                  a, b                             integers and indices
+pow                       a, b                             approx: bool; floats
+mulhi                     a, b                             unsigned: bool; the upper half of a product of I32
 and_ or_ xor              a, b                             masks, or the bits of integers
 not_                      a                                likewise
 shl shr                   a, b                             integers; shr keeps the sign (U8: zero)
@@ -234,13 +242,17 @@ class TileProgram:
     variants: tuple[tuple[str, str], ...] = ()
 
 
-UNARY_FLOAT = frozenset("exp exp2 log sqrt rsqrt sigmoid tanh gelu gelu_erf relu floor".split())
-APPROXIMABLE = frozenset("exp exp2 log sigmoid tanh gelu".split())
-UNARY = UNARY_FLOAT | frozenset("neg abs not_ to transpose".split())
+APPROXIMABLE = frozenset("exp exp2 log log2 sin cos sigmoid tanh silu gelu reciprocal".split())
+UNARY_FLOAT = APPROXIMABLE | frozenset(
+    "expm1 log1p softplus erf gelu_erf relu sqrt rsqrt floor ceil trunc round".split()
+)
+COUNTS = frozenset({"popcount", "clz"})
+UNARY = UNARY_FLOAT | COUNTS | frozenset("neg abs not_ to bitcast transpose".split())
 ARITHMETIC = frozenset("add sub mul div rem floordiv floormod maximum minimum".split())
 BITWISE = frozenset("and_ or_ xor shl shr".split())
 COMPARISONS = frozenset("lt le gt ge eq ne".split())
-ELEMENTWISE = (UNARY - {"transpose"}) | ARITHMETIC | BITWISE | COMPARISONS | {"select", "fma"}
+ELEMENTWISE_BINARY = ARITHMETIC | BITWISE | {"pow", "mulhi"}
+ELEMENTWISE = (UNARY - {"transpose"}) | ELEMENTWISE_BINARY | COMPARISONS | {"select", "fma"}
 REDUCTIONS = frozenset("sum max min".split())
 COMBINING = frozenset("reduce scan".split())
 # The operations in which the elements along an axis meet.
@@ -372,7 +384,7 @@ def _value(
         case "const" | "iota":
             assert isinstance(attr, Const)
             return attr.shape, attr.dtype
-        case "value" | "to":
+        case "value" | "to" | "bitcast":
             assert isinstance(attr, DType)
             return (1, 1) if op == "value" else args[0].shape, attr
         case "read":

@@ -151,8 +151,8 @@ class Operators(Value):
             "p.loop(start, stop, inits, body), and make sizes keyword-only constants"
         )
 
-    def __round__(self, digits: object = None) -> NoReturn:
-        fail(f"round() does not take {self._what()}; use .floor()")
+    def __round__(self, digits: object = None) -> Any:
+        fail(f"round() does not take {self._what()}, which is an integer")
 
     def __call__(self, *args: object, **keywords: object) -> NoReturn:
         fail(f"{self._what()} is not callable")

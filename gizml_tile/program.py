@@ -144,7 +144,7 @@ class Program:
         self._trace.variants[operation] = name
 
     def approx(self) -> None:
-        """Let a GPU use its own exp, exp2, log, tanh and sigmoid in this program; call it first."""
+        """Let a GPU use its own function wherever one takes ``approx``, in this program; call it first."""
         self._trace.check_open()
         self._trace.approximate()
 

@@ -36,6 +36,8 @@ def attribute(node: Node, program: TileProgram | None) -> str:
             assert isinstance(attr, tuple)
             signs = [name for name, set_ in zip(("-product", "-c"), attr, strict=True) if set_]
             return " ".join(signs)
+        case "mulhi":
+            return "unsigned" if attr else ""
         case "dot":
             return "" if attr == "f32" else str(attr)
     match attr:

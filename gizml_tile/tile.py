@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 from typing import Any
 
 from gizml_tile.along import AlongAxis
-from gizml_tile.dtypes import F32, MASK, DType, math_dtype
+from gizml_tile.dtypes import F32, MASK, DType
 from gizml_tile.elementwise import binary
+from gizml_tile.functions import Functions
 from gizml_tile.lifting import (
     constant,
     describe,
@@ -15,13 +15,13 @@ from gizml_tile.lifting import (
     number,
     storage_type,
 )
-from gizml_tile.nodes import APPROXIMABLE, Const, Node, broadcast, promote
+from gizml_tile.nodes import Const, Node, broadcast, promote
 from gizml_tile.tracing import Block, Value, article, fail, is_uniform, noun
 
 _PRECISIONS = ("f32", "tf32")
 
 
-class Tile(AlongAxis):
+class Tile(Functions, AlongAxis):
     """A block of values: ``shape`` is (rows, columns), ``dtype`` the storage type of its values.
 
     Values of float types are computed with in F32, those of integer types in I32 or I64. Wherever a
@@ -189,74 +189,6 @@ class Tile(AlongAxis):
         """The absolute value, element by element."""
         return self._arithmetic("abs")
 
-    def exp(self, *, approx: builtins.bool = False) -> Tile:
-        """e to the power of self, within 3 ulp; ``approx`` lets a GPU use its own function."""
-        return self._function("exp", approx)
-
-    def exp2(self, *, approx: builtins.bool = False) -> Tile:
-        """2 to the power of self, within 3 ulp."""
-        return self._function("exp2", approx)
-
-    def log(self, *, approx: builtins.bool = False) -> Tile:
-        """The natural logarithm, within 3 ulp."""
-        return self._function("log", approx)
-
-    def tanh(self, *, approx: builtins.bool = False) -> Tile:
-        """The hyperbolic tangent, within 3 ulp."""
-        return self._function("tanh", approx)
-
-    def sigmoid(self, *, approx: builtins.bool = False) -> Tile:
-        """1 / (1 + e^-x), within 3 ulp."""
-        return self._function("sigmoid", approx)
-
-    def sqrt(self) -> Tile:
-        """The square root, correctly rounded."""
-        return self._function("sqrt")
-
-    def rsqrt(self) -> Tile:
-        """1 / sqrt(x): a division of the rounded root."""
-        return self._function("rsqrt")
-
-    def gelu(self, *, approx: builtins.bool = False) -> Tile:
-        """GELU in its tanh form, within 3.5 ulp."""
-        return self._function("gelu", approx)
-
-    def gelu_erf(self) -> Tile:
-        """GELU in its erf form, within 3.5 ulp."""
-        return self._function("gelu_erf")
-
-    def relu(self) -> Tile:
-        """The larger of self and 0; 0 for a NaN."""
-        return self._function("relu")
-
-    def floor(self) -> Tile:
-        """Rounded down to an integer, as a float."""
-        return self._function("floor")
-
-    def pow(self, exponent: object) -> Tile:
-        """self ** n: products for n of -8 to 8, sqrt for 0.5, rsqrt for -0.5."""
-        host = number(exponent)
-        if isinstance(host, float) and host.is_integer():
-            host = int(host)
-        if host == 0.5:
-            return self.sqrt()
-        if host == -0.5:
-            return self.rsqrt()
-        if not isinstance(host, int) or not -8 <= host <= 8:
-            fail(
-                f"** takes an integer exponent of -8 to 8, 0.5 or -0.5, found {describe(exponent)}; "
-                "write (y * x.log()).exp() for x ** y"
-            )
-        if self.dtype is MASK:
-            fail(f"** does not take {self._what()}; convert it with .to(F32)")
-        kind = math_dtype(self.dtype)
-        if host < 0 and not kind.is_float:
-            fail(f"** of {self._what()} takes no negative exponent; convert it with .to(F32)")
-        if host == 0:
-            return self._make("const", (), Const(self.shape, kind, 1.0 if kind.is_float else 1))
-        power = _power(self, builtins.abs(host))
-        return self._operate("div", 1.0, power) if host < 0 else power
-
     def to(self, dtype: object) -> Tile:
         """The values as a store to ``dtype`` and a load give them.
 
@@ -321,12 +253,6 @@ class Tile(AlongAxis):
     def __invert__(self) -> Tile:
         return self.not_()
 
-    def __pow__(self, exponent: object) -> Tile:
-        return self.pow(exponent)
-
-    def __rpow__(self, base: object) -> Tile:
-        fail(f"{describe(base)} ** tile: write tile.exp2() for 2 ** tile, else (tile * log(base)).exp()")
-
     def __repr__(self) -> str:
         return f"<Tile {list(self.shape)} {self.dtype}>"
 
@@ -342,32 +268,8 @@ class Tile(AlongAxis):
             fail(f"{op} does not take {self._what()}; masks take and_, or_, not_, or .to(F32)")
         return self._make(op, (self,))
 
-    def _function(self, op: str, approx: builtins.bool = False) -> Tile:
-        if not self.dtype.is_float:
-            way = ".maximum(0)" if op == "relu" and self.dtype.is_integer else ".to(F32)"
-            fail(f"{op} takes floats, found {self._what()}; write x{way}")
-        if op in APPROXIMABLE:
-            return self._make(op, (self,), self._block.trace.approximation(bool(approx)))
-        return self._make(op, (self,))
-
-    def _operate(self, op: str, left: object, right: object) -> Tile:
+    def _operate(self, op: str, left: object, right: object, attr: Any = None) -> Tile:
         trace = self._block.trace
-        node = binary(trace, op, left, right)
+        node = binary(trace, op, left, right, attr)
         operands = tuple(each for each in (left, right) if isinstance(each, Value))
         return Tile(trace.blocks[-1], node, operands)
-
-
-def _power(base: Tile, exponent: int) -> Tile:
-    """Repeated squaring, the low bit of the exponent first."""
-    result: Tile | None = None
-    square = base
-    while True:
-        if exponent & 1:
-            result = square if result is None else result.mul(square)
-        exponent >>= 1
-        if not exponent:
-            break
-        square = square.mul(square)
-    assert result is not None
-    kind = math_dtype(result.dtype)
-    return result if result.dtype is kind else result.to(kind)

@@ -331,7 +331,26 @@ class _Run:
             return np.broadcast_to(np.where(*args), shape)
         return self.node(node, args)
 
+    def op_bitcast(self, node, a):
+        source = node.args[0].dtype
+        return self.held(a.astype(to_numpy(source)).view(to_numpy(node.dtype)), node.dtype)
+
+    def op_mulhi(self, node, a, b):
+        if node.attr:
+            a, b = a & 0xFFFFFFFF, b & 0xFFFFFFFF
+            product = a.astype(np.uint64) * b.astype(np.uint64)
+            return _wrapped((product >> np.uint64(32)).view(np.int64), node.dtype)
+        return _wrapped(a * b >> 32, node.dtype)
+
     def integers(self, node, args):
+        if node.op in ("popcount", "clz"):
+            bits = node.dtype.bits
+            patterns = [int(each) % (1 << bits) for each in args[0].ravel()]
+            ones, zeros = (
+                [each.bit_count() for each in patterns],
+                [bits - each.bit_length() for each in patterns],
+            )
+            return np.reshape(ones if node.op == "popcount" else zeros, args[0].shape)
         a, b = args
         function = _INTEGER[node.op]
         if node.op in ("div", "rem", "floordiv", "floormod", "shl", "shr"):
@@ -347,6 +366,8 @@ class _Run:
             return _extreme("max" if node.op == "maximum" else "min", *np.broadcast_arrays(*args))
         if node.op == "relu":
             return _extreme("max", *np.broadcast_arrays(args[0], self.real(0)))
+        if node.op == "pow":
+            return np.power(*(each.astype(np.float64) for each in args)).astype(self.real)
         if node.op == "rsqrt":
             return self.real(1) / np.sqrt(args[0])
         if node.op in _FUNCTIONS:
@@ -482,6 +503,12 @@ _FLOAT = {
     "div": lambda a, b: a / b,
     "sqrt": np.sqrt,
     "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+    "reciprocal": lambda a: a.dtype.type(1) / a,
+    "rem": np.fmod,
+    "floormod": np.mod,
 }
 _FUNCTIONS = {
     "exp": np.exp,
@@ -491,4 +518,12 @@ _FUNCTIONS = {
     "sigmoid": _sigmoid,
     "gelu": _gelu,
     "gelu_erf": _gelu_erf,
+    "log2": np.log2,
+    "log1p": np.log1p,
+    "expm1": np.expm1,
+    "sin": np.sin,
+    "cos": np.cos,
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "silu": lambda x: np.where(x == -np.inf, -0.0, x * _sigmoid(x)),
+    "softplus": lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gizml_tile.dtypes import F32, I32
+from gizml_tile.lowering.expand.chunks import extreme
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
 from gizml_tile.lowering.math import clamp_by_select
 from gizml_tile.target import Target
@@ -85,14 +88,29 @@ class KernelArithmetic:
     def bits_or(self, a: Value, b: Value) -> Value:
         return self._build.map("or", a, b)
 
+    def bits_xor(self, a: Value, b: Value) -> Value:
+        return self._build.map("xor", a, b)
+
+    def bits_mul(self, a: Value, b: Value) -> Value:
+        return self._build.map("mul", a, b)
+
+    def bits_high(self, a: Value, b: Value) -> Value:
+        return self._build.map("high", a, b)
+
     def shift_left(self, a: Value, count: int) -> Value:
         return self._build.map("shl", a, self.bits_constant(count))
+
+    def shift_left_by(self, a: Value, count: Value) -> Value:
+        return self._build.map("shl", a, count)
 
     def shift_right(self, a: Value, count: int) -> Value:
         return self._build.map("shr", a, self.bits_constant(count))
 
     def shift_right_logical(self, a: Value, count: int) -> Value:
         return self._build.map("ushr", a, self.bits_constant(count))
+
+    def shift_right_logical_by(self, a: Value, count: Value) -> Value:
+        return self._build.map("ushr", a, count)
 
     def bits_less(self, a: Value, b: Value) -> Value:
         return self._build.map("lt", a, b)
@@ -126,3 +144,14 @@ class KernelArithmetic:
             for part in (half, self.bits_sub(exponent_bits, half))
         ]
         return self.mul(self.mul(a, factors[0]), factors[1])
+
+    def seldom(self, mask: Value, usual: Value, rare: Callable[[], Value]) -> Value:
+        build = self._build
+        count = max(mask.count, usual.count)
+        (result,) = build.branch(
+            extreme(build, "or", mask),
+            lambda: [build.spread(build.select(mask, rare(), usual), count)],
+            lambda: [build.spread(usual, count)],
+            apart=True,
+        )
+        return result

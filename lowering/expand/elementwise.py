@@ -13,7 +13,7 @@ from functools import partial
 from gizml_tile.dtypes import F32, MASK, DType
 from gizml_tile.lowering.expand import integers
 from gizml_tile.lowering.expand.chunks import extreme, in_chunks
-from gizml_tile.lowering.expand.functions import function
+from gizml_tile.lowering.expand.functions import binary_function, function
 from gizml_tile.lowering.expand.storage import convert, to_math
 from gizml_tile.lowering.kernel_ir.builder import Builder, Promise, Value
 from gizml_tile.nodes import COMPARISONS, UNARY_FLOAT, Node, promote
@@ -41,7 +41,7 @@ _SHIFTS = {"shl": integers.shift_left, "shr": integers.shift_right}
 def expand_elementwise(build: Builder, target: Target, node: Node, args: Sequence[Value]) -> Value:
     """The value of an elementwise node from its operands' registers.
 
-    Takes all of `nodes.UNARY`, ARITHMETIC, BITWISE and COMPARISONS, select, fma and value; ``transpose``
+    Takes all of `nodes.UNARY`, ELEMENTWISE_BINARY and COMPARISONS, select, fma and value; ``transpose``
     only names the registers anew, for the planner to lay out.
     """
     match node.op:
@@ -50,6 +50,9 @@ def expand_elementwise(build: Builder, target: Target, node: Node, args: Sequenc
         case "to" | "value":
             assert isinstance(node.attr, DType)
             return convert(build, target, args[0], node.attr)
+        case "bitcast":
+            assert isinstance(node.attr, DType)
+            return build.bitcast(args[0], node.attr)
         case "select":
             return _select(build, target, node, args)
         case "fma":
@@ -61,6 +64,10 @@ def expand_elementwise(build: Builder, target: Target, node: Node, args: Sequenc
         return build.map(node.op.rstrip("_"), numbers[0])
     common = _common(numbers)
     a, b = (convert(build, target, number, common) for number in numbers)
+    if common is F32 and node.op in ("pow", "rem", "floormod"):
+        return binary_function(build, target, node.op, a, b, approx=node.attr is True)
+    if node.op == "mulhi":
+        return build.map("high", a, b) if node.attr else integers.signed_high(build, a, b)
     return _binary(build, node.op, common, a, b)
 
 

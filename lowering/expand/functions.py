@@ -14,6 +14,7 @@ from gizml_tile.target import Target
 
 _LOG2_E = 1.4426950216293335
 _LN_2 = 0.6931471824645996
+_TWO_PI, _ONE_TURN = 6.2831854820251465, 0.15915493667125702
 # 2 * sqrt(2 / pi) * log2(e), and that times 0.044715.
 _GELU_LINEAR = 2.302208198
 _GELU_CUBIC = 0.1029432397
@@ -26,6 +27,14 @@ _SHARED: dict[str, _Shared] = {
     "sigmoid": math.sigmoid,
     "gelu": math.gelu,
     "gelu_erf": math.gelu_erf,
+    "log2": math.log2,
+    "log1p": math.log1p,
+    "expm1": math.expm1,
+    "silu": math.silu,
+    "softplus": math.softplus,
+    "erf": math.erf,
+    "sin": math.sin,
+    "cos": math.cos,
 }
 
 
@@ -35,12 +44,18 @@ _INSIDE: dict[str, tuple[_Shared, _Inside, int]] = {
     "exp": (math.exp_exponent, math.exp_inside, 16),
     "exp2": (math.exp2_exponent, math.exp2_inside, 16),
     "sigmoid": (math.sigmoid_exponent, math.sigmoid_inside, 8),
+    "silu": (math.sigmoid_exponent, math.silu_inside, 8),
     "gelu": (math.gelu_exponent, math.gelu_inside, 8),
+}
+_SHARED_BINARY: dict[str, Callable[[KernelArithmetic, Value, Value], Value]] = {
+    "pow": math.pow,
+    "rem": math.remainder,
+    "floormod": math.floor_modulo,
 }
 
 
 def function(build: Builder, target: Target, op: str, x: Value, *, approx: bool = False) -> Value:
-    """exp exp2 log sqrt rsqrt sigmoid tanh gelu gelu_erf relu floor of F32 registers.
+    """A function of F32 registers: any of ``nodes.UNARY_FLOAT``.
 
     Equal to every other device bit for bit, but for ``approx`` where the target has such functions.
     """
@@ -58,9 +73,19 @@ def function(build: Builder, target: Target, op: str, x: Value, *, approx: bool 
         case "relu":
             # A NaN loses, and -0 is below +0.
             return build.map("max", x, build.constant(0.0, F32))
-        case "floor":
-            return floor(build, x)
-    raise AssertionError(f"no function {op}")
+        case "reciprocal":
+            return build.map("div", build.constant(1.0, F32), x)
+    return _ROUNDINGS[op](build, x)
+
+
+def binary_function(
+    build: Builder, target: Target, op: str, a: Value, b: Value, *, approx: bool = False
+) -> Value:
+    """pow, rem and floormod of F32 registers, likewise."""
+    if approx and target.can("exp2_f32"):
+        return in_chunks(build, lambda x, y: _pow(build, target, x, y), a, b)
+    shared = _SHARED_BINARY[op]
+    return in_chunks(build, lambda x, y: shared(KernelArithmetic(build, target), x, y), a, b)
 
 
 def _exact(build: Builder, target: Target, shared: _Shared, x: Value) -> Value:
@@ -96,22 +121,56 @@ def _by_exponent(build: Builder, target: Target, op: str, x: Value) -> Value:
     return whole
 
 
-def floor(build: Builder, x: Value) -> Value:
-    """Rounded down to an integer; infinities, NaN and -0 stay."""
-    size = build.map("abs", x)
-    # Beside 2^23 a float's last bit is 1: the sum is the nearest integer, with the sign to come back.
+def _nearest(build: Builder, size: Value) -> Value:
+    """The integer nearest to a number from 0 to 2^23: beside 2^23 a float's last bit is 1."""
     limit = build.constant(2.0**23, F32)
-    nearest = build.sub(build.add(size, limit), limit)
+    return build.sub(build.add(size, limit), limit)
+
+
+def _rounded(build: Builder, x: Value, size: Value, rounded: Value) -> Value:
+    """``rounded`` with the sign of x; x itself where it is an integer anyway, infinite or NaN."""
     sign = build.map("and", build.bitcast(x, I32), build.constant(-(2**31), I32))
-    nearest = build.bitcast(build.map("or", build.bitcast(nearest, I32), sign), F32)
+    signed = build.bitcast(build.map("or", build.bitcast(rounded, I32), sign), F32)
+    return build.select(build.map("lt", size, build.constant(2.0**23, F32)), signed, x)
+
+
+def _round(build: Builder, x: Value) -> Value:
+    """The nearest integer, of two the even one."""
+    size = build.map("abs", x)
+    return _rounded(build, x, size, _nearest(build, size))
+
+
+def _trunc(build: Builder, x: Value) -> Value:
+    """The integer toward zero."""
+    size = build.map("abs", x)
+    nearest = _nearest(build, size)
     one_less = build.sub(nearest, build.constant(1.0, F32))
-    below = build.select(build.map("gt", nearest, x), one_less, nearest)
-    return build.select(build.map("lt", size, limit), below, x)
+    return _rounded(build, x, size, build.select(build.map("gt", nearest, size), one_less, nearest))
+
+
+def _floor(build: Builder, x: Value) -> Value:
+    """The integer below; infinities, NaN and -0 stay."""
+    nearest = _round(build, x)
+    one_less = build.sub(nearest, build.constant(1.0, F32))
+    return build.select(build.map("gt", nearest, x), one_less, nearest)
+
+
+def _ceil(build: Builder, x: Value) -> Value:
+    """The integer above, the opposite of that below the opposite."""
+    return build.map("neg", _floor(build, build.map("neg", x)))
+
+
+_ROUNDINGS: dict[str, Callable[[Builder, Value], Value]] = {
+    "floor": _floor,
+    "ceil": _ceil,
+    "trunc": _trunc,
+    "round": _round,
+}
 
 
 # The special-function unit's exp2 is within 2 ulp (2^-22), its log2 within 2^-22 of results near 0 and
-# within 1 ulp elsewhere, its reciprocal within 1 ulp, its tanh within 2^-11 (PTX ISA, "ex2.approx",
-# "lg2.approx", "rcp.approx", "tanh.approx").
+# within 1 ulp elsewhere, its reciprocal within 1 ulp, its tanh within 2^-11, its sine and cosine of up to pi
+# within 2^-20.5 (PTX ISA, "ex2.approx", "lg2.approx", "rcp.approx", "tanh.approx", "sin.approx").
 
 
 def _exp(build: Builder, x: Value) -> Value:
@@ -143,10 +202,45 @@ def _log(build: Builder, x: Value) -> Value:
     return build.mul(build.map("log2", x), build.constant(_LN_2, F32))
 
 
+def _log2(build: Builder, x: Value) -> Value:
+    """Within 1 ulp, for x from 1/2 to 2 within 2^-22."""
+    return build.map("log2", x)
+
+
+def _pow(build: Builder, target: Target, x: Value, y: Value) -> Value:
+    """Within about 2 + 2 |y log2(x)| ulp: the product's and the logarithm's error are the exponent's."""
+    power = build.map("exp2", build.mul(y, build.map("log2", build.map("abs", x))))
+    return math.signed_power(KernelArithmetic(build, target), x, y, power)
+
+
+def _turned(op: str) -> Callable[[Builder, Value], Value]:
+    """The unit's sine or cosine after whole turns are taken off: within 2^-20 + 2^-22 |x|."""
+
+    def function(build: Builder, x: Value) -> Value:
+        turns = build.mul(x, build.constant(_ONE_TURN, F32))
+        # NaN and infinities have no nearest integer: their differences are NaN.
+        rest = build.sub(turns, _round(build, turns))
+        return build.map(op, build.mul(rest, build.constant(_TWO_PI, F32)))
+
+    return function
+
+
+def _reciprocal(build: Builder, x: Value) -> Value:
+    """Within 1 ulp."""
+    return build.map("reciprocal", x)
+
+
 def _sigmoid(build: Builder, x: Value) -> Value:
     """Within about 4 + |x| ulp."""
     power = build.map("exp2", build.mul(x, build.constant(-_LOG2_E, F32)))
     return build.map("reciprocal", build.add(power, build.constant(1.0, F32)))
+
+
+def _silu(build: Builder, x: Value) -> Value:
+    """Within about 5 + |x| ulp."""
+    # Below, the result is less than 2^-120, and the sigmoid of -infinity would make NaN of it.
+    bounded = build.select(build.map("lt", x, build.constant(-90.0, F32)), build.constant(-90.0, F32), x)
+    return build.mul(bounded, _sigmoid(build, bounded))
 
 
 def _gelu(build: Builder, x: Value) -> Value:
@@ -168,6 +262,11 @@ _APPROXIMATE: dict[str, Callable[[Builder, Value], Value]] = {
     "exp": _exp,
     "exp2": _exp2,
     "log": _log,
+    "log2": _log2,
+    "sin": _turned("sin"),
+    "cos": _turned("cos"),
+    "reciprocal": _reciprocal,
+    "silu": _silu,
     "sigmoid": _sigmoid,
     "tanh": _tanh,
     "gelu": _gelu,

@@ -116,6 +116,13 @@ def shift_right(build: Builder, a: Value, count: Value) -> Value:
     return build.map("shr", a, build.select(inside, masked, last))
 
 
+def signed_high(build: Builder, a: Value, b: Value) -> Value:
+    """The upper 32 bits of the product of I32: of the unsigned one, less what the signs are worth."""
+    upper = build.map("high", a, b)
+    upper = build.sub(upper, build.map("and", _sign(build, a), b))
+    return build.sub(upper, build.map("and", _sign(build, b), a))
+
+
 def _safe(build: Builder, divisor: Value) -> tuple[Value, Value]:
     """Where the divisor is 0, and the divisor with ones there."""
     is_zero = build.map("eq", divisor, _constant(build, 0, divisor))

@@ -181,6 +181,10 @@ RULES: dict[str, Rule] = {
     **{op: _elementwise(2, I32, I64) for op in ("shl", "shr", "ushr")},
     **{op: _elementwise(2, F32, I32, I64, gives=MASK) for op in COMPARISONS},
     "select": _select,
-    **{op: _elementwise(1, F32, ability="exp2_f32") for op in ("exp2", "log2", "reciprocal", "rsqrt")},
+    **{op: _elementwise(1, I32, I64) for op in ("popcount", "clz")},
+    **{
+        op: _elementwise(1, F32, ability="exp2_f32")
+        for op in ("exp2", "log2", "reciprocal", "rsqrt", "sin", "cos")
+    },
     "tanh": _elementwise(1, F32, ability="tanh_f32"),
 }

@@ -39,9 +39,10 @@ Mathematics, register by register
     rem                                         integers; div and rem truncate, by zero undefined
     high                                        the upper 32 bits of the unsigned product of two I32
     and or xor not shl shr ushr                 bits; also and, or, xor, not of MASKs; counts in range
+    popcount clz                                the bits that are set; the zeros before the first, of 0 all
     lt le gt ge eq ne                           a MASK; false with NaN but ne
     select                                      mask, yes, no
-    exp2 log2 reciprocal rsqrt tanh             approximate: the special-function unit's
+    exp2 log2 reciprocal rsqrt tanh sin cos     approximate: the special-function unit's; sin, cos to pi
 
 Memory (an access's offset counts elements of the memory's type)
     load            offsets, [mask]             attr: `Access`; masked accesses give ``pad``
@@ -434,11 +435,11 @@ class Kernel:
 
 
 LEAVES = frozenset("constant param thread lane warp workgroup workgroups rank parameter".split())
-UNARY = frozenset("neg abs sqrt not exp2 log2 reciprocal rsqrt tanh".split())
+UNARY = frozenset("neg abs sqrt not popcount clz exp2 log2 reciprocal rsqrt tanh sin cos".split())
 BINARY = frozenset("add sub mul div rem high min max minimum maximum and or xor shl shr ushr".split())
 COMPARISONS = frozenset("lt le gt ge eq ne".split())
 ELEMENTWISE = UNARY | BINARY | COMPARISONS | frozenset("fma select convert bitcast again".split())
-APPROXIMATE = frozenset("exp2 log2 reciprocal rsqrt tanh".split())
+APPROXIMATE = frozenset("exp2 log2 reciprocal rsqrt tanh sin cos".split())
 EFFECTS = frozenset(
     "store atomic update matrix_store copy copy_commit copy_wait barrier warp_barrier signal_init "
     "signal_expect signal_arrive signal_wait bulk_load bulk_store bulk_commit bulk_wait fence_async "

@@ -27,6 +27,11 @@ _TWO: dict[str, Callable[[int, int], int]] = {
     "ne": lambda a, b: a != b,
 }
 _ONE: dict[str, Callable[[int], int]] = {"neg": lambda a: -a, "abs": abs, "not": lambda a: ~a}
+# Of the bits as an unsigned number, and how many there are.
+_OF_BITS: dict[str, Callable[[int, int], int]] = {
+    "popcount": lambda a, bits: a.bit_count(),
+    "clz": lambda a, bits: bits - a.bit_length(),
+}
 
 
 def wrap(number: int, dtype: DType) -> Number:
@@ -41,6 +46,8 @@ def evaluate(op: str, values: tuple[Number, ...], dtype: DType) -> Number | None
     """An operation on operands of ``dtype`` (I32, I64 or MASK); None where it is not known or undefined."""
     if dtype not in (I32, I64, MASK):
         return None
+    if op in _OF_BITS:
+        return _OF_BITS[op](int(values[0]) % (1 << dtype.bits), dtype.bits)
     if len(values) == 1:
         return wrap(_ONE[op](int(values[0])), dtype) if op in _ONE else None
     if len(values) != 2:

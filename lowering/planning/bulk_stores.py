@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from gizml_tile.dtypes import MASK
 from gizml_tile.lowering.planning.bounds import nonnegative
 from gizml_tile.lowering.planning.boxes import has_boxes, starts_at_chunks
-from gizml_tile.lowering.planning.classes import ELEMENTWISE, is_wide
+from gizml_tile.lowering.planning.classes import is_wide
 from gizml_tile.lowering.planning.panels import SPANS, panel_tile, span_of
 from gizml_tile.lowering.planning.plan import BulkStore
 from gizml_tile.lowering.planning.stages import fast_axis
 from gizml_tile.lowering.planning.variants import Candidate, Choice
-from gizml_tile.nodes import ACCESSES, EFFECTS, Node, View, tensor_of
+from gizml_tile.nodes import ACCESSES, EFFECTS, ELEMENTWISE, Node, View, tensor_of
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gizml_tile.nodes import COMBINING, Node, Region, TileProgram, axis_of
+from gizml_tile.nodes import COMBINING, ELEMENTWISE, Node, Region, TileProgram, axis_of
 
 # Values that cost nothing to make in any layout, and everything made of such values alone.
 _MADE_ANYWHERE = frozenset({"const", "iota", "value", "scalar"})
-ELEMENTWISE = frozenset(
-    "neg abs exp exp2 log sqrt rsqrt sigmoid tanh gelu gelu_erf relu floor to add sub mul div maximum "
-    "minimum rem floordiv floormod and_ or_ xor not_ shl shr lt le gt ge eq ne select fma".split()
-)
 
 
 @dataclass(slots=True, eq=False)

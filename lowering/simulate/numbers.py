@@ -214,6 +214,18 @@ def _shift_right_zeros(a: Array, count: Array) -> Array:
     return shifted.view(a.dtype)
 
 
+def _unsigned(a: Array) -> Array:
+    return a.view(np.dtype(f"u{a.dtype.itemsize}"))
+
+
+def _leading_zeros(a: Array) -> Array:
+    """All bits less those that are set once every bit below a set one is."""
+    bits = 8 * a.dtype.itemsize
+    for shift in (1, 2, 4, 8, 16, 32)[: bits.bit_length() - 1]:
+        a = a | (a >> a.dtype.type(shift))
+    return np.asarray(bits - np.bitwise_count(a).astype(np.int64))
+
+
 def _high(a: Array, b: Array) -> Array:
     product = a.view(np.uint32).astype(np.uint64) * b.view(np.uint32)
     return (product >> np.uint64(32)).astype(np.uint32).view(np.int32)
@@ -261,6 +273,10 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "reciprocal": _rounded(np.reciprocal),
     "rsqrt": _rounded(lambda a: 1.0 / np.sqrt(a)),
     "tanh": _rounded(np.tanh),
+    "sin": _rounded(np.sin),
+    "cos": _rounded(np.cos),
+    "popcount": lambda a: np.bitwise_count(_unsigned(a)).astype(a.dtype),
+    "clz": lambda a: _leading_zeros(_unsigned(a)).astype(a.dtype),
 }
 
 

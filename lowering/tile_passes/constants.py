@@ -29,7 +29,11 @@ _FLOAT_UNARY: dict[str, Callable[[np.float32], np.floating]] = {
     "abs": np.abs,
     "sqrt": np.sqrt,
     "rsqrt": lambda a: np.float32(1) / np.sqrt(a),
+    "reciprocal": lambda a: np.float32(1) / a,
     "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
 }
 
 
@@ -46,6 +50,8 @@ def compare(op: str, a: Number, b: Number) -> bool:
 
 def evaluate(op: str, values: tuple[Number, ...], dtype: DType) -> Number | None:
     """``op`` on elements, computed in ``dtype``; None for operations that are not folded."""
+    if op == "bitcast":
+        return None
     if dtype.is_integer:
         found = _integer(op, tuple(map(int, values)), dtype)
         return None if found is None else wrap(found, dtype)
@@ -100,6 +106,10 @@ def _integer(op: str, values: tuple[int, ...], dtype: DType) -> int | None:
             return abs(a)
         case "not_":
             return ~a
+        case "popcount":
+            return (a % (1 << dtype.bits)).bit_count()
+        case "clz":
+            return dtype.bits - (a % (1 << dtype.bits)).bit_length()
         case "add":
             return a + b
         case "sub":

@@ -93,7 +93,9 @@ def _identity(node: Node, constants: list[Number | None], emit: Emit) -> Node | 
             return x
         case "transpose", (Node("transpose", (x,)),):
             return x
-        case "to", (x,) if x.dtype is dtype:
+        case "to" | "bitcast", (x,) if x.dtype is dtype:
+            return x
+        case "bitcast", (Node("bitcast", (x,)),) if x.dtype is dtype:
             return x
         case "to", (Node("to", (x,), _, _, wide),) if wide is F32 and x.dtype is dtype and dtype.is_float:  # type: ignore[union-attr]
             return x

@@ -214,6 +214,9 @@ float gz_sqrt_f32(float x) {
 }
 float gz_rcp_f32(float x) { return 1 / x; }
 float gz_rsq_f32(float x) { return 1 / std::sqrt(x); }
+// In turns.
+float gz_sin_f32(float x) { return std::sin(x * 6.283185307179586); }
+float gz_cos_f32(float x) { return std::cos(x * 6.283185307179586); }
 
 // One instruction of a matrix unit. Every lane gives its registers of a and b, and sums its own of c.
 void gz_matrix(int family, int side, int depth, int a_type, int b_type, int a_count, int c_count, int whole,

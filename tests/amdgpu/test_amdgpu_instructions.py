@@ -89,5 +89,6 @@ def test_random_loops_and_branches(seed):
 
 def test_all_instructions_are_among_them():
     """But leaves of grids, and what approximates or is atomic, which have tests of their own."""
-    elsewhere = "workgroup workgroups warp parameter warp_barrier exp2 log2 reciprocal rsqrt atomic update"
+    elsewhere = "workgroup workgroups warp parameter warp_barrier exp2 log2 reciprocal rsqrt sin cos "
+    elsewhere += "atomic update"
     assert set(RULES) - SEEN <= set(elsewhere.split())

@@ -19,7 +19,9 @@ from gizml_tile.nodes import Region, Tensor, TileProgram, View, make
 from gizml_tile.target import Target
 
 THREADS, REGISTERS = 64, 16
-SHARED = frozenset("exp exp2 log tanh sigmoid gelu gelu_erf".split())
+SHARED = frozenset(
+    "exp exp2 expm1 log log2 log1p softplus tanh sigmoid silu erf gelu gelu_erf sin cos pow".split()
+)
 
 
 def program(op, dtypes, size, attr=None):
@@ -40,7 +42,7 @@ def padded(array):
 def expected(op, dtypes, arrays, attr=None):
     """What the interpreter of the tile IR gives, or the shared mathematics in NumPy."""
     if op in SHARED:
-        return getattr(math, op)(NumpyArithmetic(), arrays[0].astype(np.float32))
+        return getattr(math, op)(NumpyArithmetic(), *(array.astype(np.float32) for array in arrays))
     tile, node = program(op, dtypes, len(arrays[0]), attr)
     with np.errstate(invalid="ignore"):
         return interpret_values(tile, [node], arrays)[0].reshape(-1).astype(to_numpy(node.dtype))

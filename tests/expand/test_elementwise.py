@@ -68,10 +68,21 @@ def test_float_functions(op, dtype):
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-@pytest.mark.parametrize("op", ["neg", "abs", "not_"])
+@pytest.mark.parametrize("op", ["neg", "abs", "not_", "popcount", "clz"])
 def test_integer_functions(op, dtype):
     x = padded(values(dtype))
     assert_same(computed(op, [dtype], [x]), expected(op, [dtype], [x]), x)
+
+
+@pytest.mark.parametrize("target", FLOATS + INTEGERS)
+@pytest.mark.parametrize("source", FLOATS + INTEGERS)
+def test_bitcast(source, target):
+    if source.bits != target.bits:
+        return
+    x = padded(all_patterns(source) if source.bits <= 16 else values(source))
+    for arch in ARCHS:
+        result = computed("bitcast", [source], [x], target, arch)
+        assert_same(result, x.view(result.dtype), x)
 
 
 @pytest.mark.parametrize("target", STORAGE)
@@ -82,7 +93,7 @@ def test_to(source, target):
         assert_same(computed("to", [source], [x], target, arch), convert(x, target), x)
 
 
-FLOAT_BINARY = "add sub mul div maximum minimum lt le gt ge eq ne".split()
+FLOAT_BINARY = "add sub mul div rem floormod pow maximum minimum lt le gt ge eq ne".split()
 INTEGER_BINARY = "add sub mul rem floordiv floormod maximum minimum and_ or_ xor shl shr".split()
 
 
@@ -90,7 +101,16 @@ INTEGER_BINARY = "add sub mul rem floordiv floormod maximum minimum and_ or_ xor
 def test_float_binary(op):
     for dtypes in [F32, F32], [F16, BF16], [FP8, F32]:
         a, b = pairs(*dtypes)
-        assert_same(computed(op, dtypes, [a, b]), expected(op, dtypes, [a, b]), a, b)
+        attr = False if op == "pow" else None
+        assert_same(computed(op, dtypes, [a, b], attr), expected(op, dtypes, [a, b]), a, b)
+
+
+@pytest.mark.parametrize("unsigned", [False, True])
+def test_upper_halves_of_products(unsigned):
+    for dtypes in [I32, I32], [I8, U8], [I16, I32]:
+        a, b = pairs(*dtypes)
+        wanted = expected("mulhi", dtypes, [a, b], unsigned)
+        assert_same(computed("mulhi", dtypes, [a, b], unsigned), wanted, a, b)
 
 
 @pytest.mark.parametrize("op", [*INTEGER_BINARY, *"lt le gt ge eq ne".split()])
@@ -153,12 +173,26 @@ def test_value_of_an_index(dtype):
 @pytest.mark.parametrize("op", sorted(APPROXIMABLE))
 def test_approximations_are_near(op):
     x = padded(np.linspace(0.01, 8, 2048, dtype=np.float32))
-    x = x if op == "log" else np.concatenate([x, -x])
+    x = x if op in ("log", "log2") else np.concatenate([x, -x])
     result = computed(op, [F32], [x], True)
-    true, _ = TRUE[op]
+    wide = x.astype(np.float64)
+    true = 1 / wide if op == "reciprocal" else TRUE[op][0](wide)
+    if op in ("sin", "cos"):
+        assert (np.abs(result - true) < 2**-20 + 2**-22 * np.abs(wide)).all()
+        return
     # tanh.approx has 11 bits; an exponential's error grows with x, that in gelu with its square.
-    most = {"tanh": 2**13, "gelu": 5 + 4 * x.astype(np.float64) ** 2}.get(op, 16)
-    assert (ulps(result, true(x.astype(np.float64))) < most).all()
+    most = {"tanh": 2**13, "gelu": 5 + 4 * wide**2}.get(op, 16)
+    assert (ulps(result, true) < most).all()
+
+
+def test_approximate_powers_are_near():
+    x = padded(np.linspace(-8, 8, 3000, dtype=np.float32))
+    y = np.random.default_rng(6).permutation(np.where(x < 0, np.rint(x), x))
+    y = np.where(x < 0, np.rint(y), y)
+    result = computed("pow", [F32, F32], [x, y], True)
+    wide = np.power(x.astype(np.float64), y)
+    exponent = np.abs(y * np.log2(np.abs(x.astype(np.float64))))
+    assert (ulps(result, wide) < 2 + 2 * exponent).all()
 
 
 DIVISORS = [0, 1, -1, 2, 3, -3, 5, 7, -7, 10, 16, 64, 641, -1000, 2**30, 2**31 - 1, -(2**31)]

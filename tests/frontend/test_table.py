@@ -5,6 +5,8 @@ import textwrap
 import pytest
 from explicit import explicit, same_ir, scalar, tensor, written
 
+from gizml_tile.dtypes import I32
+
 ROWS = [
     ("a + b", "a.add(b)"),
     ("a - b", "a.sub(b)"),
@@ -46,6 +48,12 @@ ROWS = [
     ("a ** 3", "a.pow(3)"),
     ("a ** -2", "a.pow(-2)"),
     ("a ** 0.5", "a.pow(0.5)"),
+    ("a ** b", "a.pow(b)"),
+    ("2.5 ** a", "2.5 ** a"),
+    ("a % 2.5", "a.floormod(2.5)"),
+    ("round(a) + 1", "round(a).add(1)"),
+    ("a.isnan() and not b.sin() < c", "a.isnan().and_(b.sin().lt(c).not_())"),
+    ("a.bitcast(I).popcount() + 1", "a.bitcast(I).popcount().add(1)"),
     ("i // 2", "i.floordiv(2)"),
     ("i % j", "i.floormod(j)"),
     ("(i + 1) * j", "i.add(1).mul(j)"),
@@ -82,7 +90,7 @@ def kernel(p, x, y, n, *, DEBUG=False, SIZE=8):
 
 @pytest.mark.parametrize(("source", "expected"), ROWS, ids=[source for source, _ in ROWS])
 def test_expression(source, expected):
-    function = written(f"{HEAD}    value = {source}\n    keep(value)\n", keep=lambda value: None)
+    function = written(f"{HEAD}    value = {source}\n    keep(value)\n", keep=lambda value: None, I=I32)
     text = explicit(function)
     assert text == f"{HEAD}    value = {expected}\n    tile.dispatch.helper(keep)(value)\n".lstrip(
         "\n"

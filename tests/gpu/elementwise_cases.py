@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from gpu_cases import Case, laid_out, numbers, room, within
+from function_cases import CASES as FUNCTIONS
+from gpu_cases import Case, by_blocks, hard, laid_out, numbers, room, within
 
 import gizml_tile as tile
 
@@ -12,10 +13,6 @@ import gizml_tile as tile
 def add(p, x, y, z, *, BLOCK=1024):
     i = p.id(0)
     p.write(z, [BLOCK])[i] = p.read(x, [BLOCK])[i] + p.read(y, [BLOCK])[i]
-
-
-def by_blocks(y, BM, BN, **_):
-    return tile.cdiv(y.shape[-1], BN), tile.cdiv(y.shape[-2], BM)
 
 
 @tile.kernel(grid=by_blocks)
@@ -140,13 +137,6 @@ def scalars(p, x, y, scale, count, *, BM=8, BN=32):
     p.write(y, [BM, BN])[i, j] = a + count
 
 
-def hard(*shape: int) -> np.ndarray:
-    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -3e-45, 3e38, 65504.0, 448.0, -0.5, 87.4, 17.0]
-    values = numbers(*shape) * 20
-    values.ravel()[: len(special)] = special
-    return values
-
-
 def marks(*shape: int) -> np.ndarray:
     return numbers(*shape, seed=9) > 0
 
@@ -241,4 +231,5 @@ CASES = [
     # The unit's tanh is within 2^-10.987 of the true one, and its other functions are closer.
     Case("approximate", approximate, lambda: [numbers(19, 100), room(19, 100)], {}, within(2.0**-9)),
     Case("scalars", scalars, lambda: [numbers(20, 50), room(20, 50), 1.7, 3]),
+    *FUNCTIONS,
 ]

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from ml_dtypes import bfloat16, float8_e4m3fn
 
+import gizml_tile as tile
+
 HALF_ULP = 2.0**-24
 TYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": bfloat16, "fp8": float8_e4m3fn}
 TYPES |= {name: np.dtype(name) for name in ("i1", "u1", "i2", "i4", "i8")}
@@ -92,3 +94,16 @@ def of_sum(count: int, times: float = 1) -> Callable[[Arrays, np.ndarray], np.nd
 def within(amount: float) -> Callable[[Arrays, np.ndarray], float]:
     """Everything within one amount."""
     return lambda arrays, result: amount
+
+
+def hard(*shape: int) -> np.ndarray:
+    """Random elements, of which the first are ends of ranges, zeros, infinities and NaN."""
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -3e-45, 3e38, 65504.0, 448.0, -0.5, 87.4, 17.0]
+    values = numbers(*shape) * 20
+    values.ravel()[: len(special)] = special
+    return values
+
+
+def by_blocks(y, BM, BN, **_):
+    """A grid with a program for each block of the last two dimensions."""
+    return tile.cdiv(y.shape[-1], BN), tile.cdiv(y.shape[-2], BM)

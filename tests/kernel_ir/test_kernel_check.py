@@ -67,12 +67,13 @@ def whole(b):
     b.lane(), b.warp(), b.workgroup(), b.workgroups(0), b.rank()
     b.parameter(Parameter("pointer", 0)), b.parameter(Parameter("scalar", 0), F32)
     x, y, mask = value(b, F32, 4), value(b, I64, 4), value(b, MASK)
-    for op in ("neg", "abs", "sqrt", "exp2", "log2", "reciprocal", "rsqrt", "tanh"):
+    for op in ("neg", "abs", "sqrt", "exp2", "log2", "reciprocal", "rsqrt", "tanh", "sin", "cos"):
         b.map(op, x)
     for op in "add sub mul div min max minimum maximum lt le gt ge eq ne".split():
         b.map(op, x, x)
     for op in ("rem", "and", "or", "xor", "shl", "shr", "ushr"):
         b.map(op, y, y)
+    b.map("popcount", y), b.map("clz", thread)
     b.map("high", thread, thread), b.map("not", y), b.fma(x, x, x), b.select(mask, x, x)
     b.join([x, b.bitcast(b.bitcast(x, I32), F32)]), b.again(x, thread)
     halves = b.load(Access(GLOBAL, 0, 8, ONE), thread, F16)
@@ -132,7 +133,7 @@ def offsets(*numbers):
 
 THREAD = Builder.thread
 WRONG = [
-    (raw("sin", (F32,), dtype=F32, count=1), "no operation sin"),
+    (raw("gamma", (F32,), dtype=F32, count=1), "no operation gamma"),
     (raw("constant", attr=300, dtype=I8, count=1), "300"),
     (raw("constant", attr=1.0, dtype=I32, count=1), "1.0"),
     (raw("constant", attr=1, dtype=MASK, count=1), "1"),

@@ -36,8 +36,9 @@ COUNT = 8
 STORED = (F32, F16, BF16, FP8, I8, U8, I16, I32, I64)
 # Divisors are not 0, and counts of shifts are those of bits.
 FLOATS = "neg abs add sub mul fma div sqrt min max".split() + sorted(COMPARISONS)
-INTEGERS = "neg abs add sub mul div rem min max and or xor not shl shr ushr".split() + sorted(COMPARISONS)
-ARITY = {"neg": 1, "abs": 1, "sqrt": 1, "not": 1, "fma": 3, "high": 2}
+INTEGERS = "neg abs popcount clz add sub mul div rem min max and or xor not shl shr ushr".split()
+INTEGERS += sorted(COMPARISONS)
+ARITY = {"neg": 1, "abs": 1, "popcount": 1, "clz": 1, "sqrt": 1, "not": 1, "fma": 3, "high": 2}
 CONVERSIONS = [
     (F16, F32),
     (F32, F16),

@@ -16,6 +16,7 @@ from gizml_tile.lowering.simulate import Memory
 BITS = [name for name in CASES if "BF16" in name]
 RUNS = [*((name, "apple9") for name in CASES), *((name, "apple7") for name in BITS)]
 PROGRAMS = range(40)
+OF_UNITS = "exp2 log2 reciprocal rsqrt tanh sin cos".split()
 
 
 @pytest.fixture(scope="module")
@@ -42,17 +43,16 @@ def test_the_text_gives_the_simulators_bits(run, executed):
 def test_all_instructions_are_among_them(executed):
     """But leaves of grids, and what approximates or is atomic, which have tests of their own."""
     seen = {each.op for launch, _ in executed.values() for each in launch.kernel.body.walk()}
-    elsewhere = "workgroup workgroups warp parameter warp_barrier exp2 log2 reciprocal rsqrt tanh"
-    assert set(RULES) - seen == {*elsewhere.split(), "atomic", "update"}
+    elsewhere = "workgroup workgroups warp parameter warp_barrier atomic update".split() + OF_UNITS
+    assert set(RULES) - seen == set(elsewhere)
 
 
 def test_what_approximates_is_near(tmp_path):
     """Metal's fast functions have errors of their own; the shim's are the nearest floats'."""
-    ops = "exp2 log2 reciprocal rsqrt tanh".split()
-    builds = {op: lambda build, op=op: build.output(build.map(op, positive(build))) for op in ops}
+    builds = {op: lambda build, op=op: build.output(build.map(op, positive(build))) for op in OF_UNITS}
     launches = [recorded(op, build, "apple9") for op, build in builds.items()]
     assert not any(Texts([each.artifact for each in launches], tmp_path).run(launches))
-    for op, launch in zip(ops, launches, strict=True):
+    for op, launch in zip(OF_UNITS, launches, strict=True):
         assert f"fast::{'divide(1.0f, ' if op == 'reciprocal' else op}" in launch.artifact.text
         got, want = (each[1].view(np.float32) for each in (launch.pieces, launch.wanted))
         np.testing.assert_allclose(got, want, rtol=2**-22)

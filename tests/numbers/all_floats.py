@@ -27,8 +27,9 @@ PROCESSES = 2
 FLOATS = {"bf16": BF16, "f16": F16, "fp8": FP8}
 INTEGERS = {dtype.text: dtype for dtype in DType if dtype.is_integer}
 
-_ERFC = """
-define void @erfc_loop(ptr %in, ptr %out, i64 %n) {
+# A loop over a function of the C library.
+_LOOP = """
+define void @loop(ptr %in, ptr %out, i64 %n) {
 entry:
   br label %turn
 turn:
@@ -36,7 +37,7 @@ turn:
   %source = getelementptr double, ptr %in, i64 %i
   %place = getelementptr double, ptr %out, i64 %i
   %x = load double, ptr %source
-  %y = call double @erfc(double %x)
+  %y = call double @NAME(double %x)
   store double %y, ptr %place
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %n
@@ -44,7 +45,7 @@ turn:
 end:
   ret void
 }
-declare double @erfc(double)
+declare double @NAME(double)
 """
 
 
@@ -99,7 +100,7 @@ def _check_function(name: str, first: int, last: int) -> Worst:
     # The fastest code, and code of other instructions, whose bits have to be the same.
     fast, other = unary(VARIANTS[0], name, F32), unary(VARIANTS[4], name, F32)
     distance = compile_loop(VARIANTS[0], ["float", "double"], "float", _distance)
-    true = _true_gelu_erf() if name == "gelu_erf" else TRUE[name][0]
+    true = _OF_C[name]() if name in _OF_C else TRUE[name][0]
     worst = Worst()
     for x in chunks(first, last):
         with np.errstate(all="ignore"):
@@ -136,20 +137,36 @@ def _distance(a: Arithmetic, result: str, true: str) -> str:
     return vectors.cast("fptrunc", kind, "float", ratio)
 
 
-def _true_gelu_erf() -> Callable[[np.ndarray], np.ndarray]:
-    """As in ``TRUE`` with the C library's erfc, which Python calls one by one."""
-    code = load_with_llvm(compile_text(_ERFC, host()), ("erfc_loop",))
+def _of_c(name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """A function of the C library, which Python calls one by one."""
+    code = load_with_llvm(compile_text(_LOOP.replace("NAME", name), host()), ("loop",))
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-    native = kind(code.address("erfc_loop"))
+    native = kind(code.address("loop"))
+
+    def function(x: np.ndarray) -> np.ndarray:
+        assert code is not None  # the closure keeps the code in memory
+        argument, result = np.ascontiguousarray(x), np.empty_like(x)
+        native(argument.ctypes.data, result.ctypes.data, x.size)
+        return result
+
+    return function
+
+
+def _true_gelu_erf() -> Callable[[np.ndarray], np.ndarray]:
+    erfc = _of_c("erfc")
 
     def gelu_erf(x: np.ndarray) -> np.ndarray:
-        assert code is not None  # the closure keeps the code in memory
         x = np.maximum(x, -1e30)
-        argument, result = -x * np.sqrt(0.5), np.empty_like(x)
-        native(argument.ctypes.data, result.ctypes.data, x.size)
-        return 0.5 * x * result
+        return 0.5 * x * erfc(-x * np.sqrt(0.5))
 
     return gelu_erf
+
+
+# As in ``TRUE``.
+_OF_C: dict[str, Callable[[], Callable[[np.ndarray], np.ndarray]]] = {
+    "gelu_erf": _true_gelu_erf,
+    "erf": lambda: _of_c("erf"),
+}
 
 
 def _truncated(x: np.ndarray, dtype: DType) -> np.ndarray:

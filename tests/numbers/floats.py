@@ -9,7 +9,7 @@ import numpy as np
 
 NAN, INFINITY = float("nan"), float("inf")
 
-_ERFC = np.frompyfunc(math.erfc, 1, 1)
+_ERF, _ERFC = (np.frompyfunc(each, 1, 1) for each in (math.erf, math.erfc))
 
 
 def _gelu_erf(x: np.ndarray) -> np.ndarray:
@@ -22,6 +22,11 @@ def _gelu(x: np.ndarray) -> np.ndarray:
     return x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
+def _silu(x: np.ndarray) -> np.ndarray:
+    x = np.maximum(x, -1e30)
+    return x / (1 + np.exp(-x))
+
+
 # float64 functions of far smaller error than an F32 ulp, and the ulp that ours may be off.
 TRUE: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
     "exp": (np.exp, 3),
@@ -31,6 +36,14 @@ TRUE: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
     "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), 3),
     "gelu": (_gelu, 3.5),
     "gelu_erf": (_gelu_erf, 3.5),
+    "log2": (np.log2, 3),
+    "log1p": (np.log1p, 3),
+    "expm1": (np.expm1, 3),
+    "silu": (_silu, 3),
+    "softplus": (lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))), 3),
+    "erf": (lambda x: _ERF(x).astype(np.float64), 3),
+    "sin": (np.sin, 3),
+    "cos": (np.cos, 3),
 }
 
 # Zeros, subnormals, the ends of the ranges, infinities, NaN quiet and signaling, halves.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -84,14 +86,31 @@ class NumpyArithmetic:
     def bits_or(self, a: Array, b: Array) -> Array:
         return np.bitwise_or(a, b)
 
+    def bits_xor(self, a: Array, b: Array) -> Array:
+        return np.bitwise_xor(a, b)
+
+    def bits_mul(self, a: Array, b: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return np.multiply(a, b)
+
+    def bits_high(self, a: Array, b: Array) -> Array:
+        product = np.asarray(a).view(np.uint32).astype(np.uint64) * np.asarray(b).view(np.uint32)
+        return (product >> np.uint64(32)).astype(np.uint32).view(np.int32)
+
     def shift_left(self, a: Array, count: int) -> Array:
         return np.left_shift(a, np.int32(count))
+
+    def shift_left_by(self, a: Array, count: Array) -> Array:
+        return np.left_shift(a, count)
 
     def shift_right(self, a: Array, count: int) -> Array:
         return np.right_shift(a, np.int32(count))
 
     def shift_right_logical(self, a: Array, count: int) -> Array:
         return np.right_shift(np.asarray(a).view(np.uint32), np.uint32(count)).view(np.int32)
+
+    def shift_right_logical_by(self, a: Array, count: Array) -> Array:
+        return np.right_shift(np.asarray(a).view(np.uint32), np.asarray(count).view(np.uint32)).view(np.int32)
 
     def bits_less(self, a: Array, b: Array) -> Array:
         return np.less(a, b)
@@ -113,6 +132,9 @@ class NumpyArithmetic:
 
     def scale(self, a: Array, exponent: Array, exponent_bits: Array) -> Array:
         return scale_in_two_steps(self, a, exponent_bits)
+
+    def seldom(self, mask: Array, usual: Array, rare: Callable[[], Array]) -> Array:
+        return np.where(mask, rare(), usual)
 
 
 def fma(a: Array, b: Array, c: Array) -> Array:

@@ -74,7 +74,11 @@ FLOAT_UNARY: dict[str, Reference] = {
     "sqrt": np.sqrt,
     "rsqrt": lambda x: np.float32(1) / np.sqrt(x),
     "relu": lambda x: np.where(x > 0, x, np.float32(0)),
+    "reciprocal": lambda x: np.float32(1) / x,
     "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
 }
 
 
@@ -166,6 +170,20 @@ def test_integer_unary(dtype: DType) -> None:
             assert (unary(variant, "neg", dtype)(a) == -a).all()
             assert (unary(variant, "abs", dtype)(a) == np.abs(a)).all()
         assert (unary(variant, "not_", dtype)(a) == ~a).all()
+        patterns = [value % (1 << dtype.bits) for value in a.tolist()]
+        zeros = [dtype.bits - each.bit_length() for each in patterns]
+        assert unary(variant, "popcount", dtype)(a).tolist() == [each.bit_count() for each in patterns]
+        assert unary(variant, "clz", dtype)(a).tolist() == zeros
+
+
+@pytest.mark.parametrize("unsigned", [False, True])
+def test_upper_halves_of_products(unsigned: bool) -> None:
+    a, b = _integer_pairs(I32)
+    x, y = (each.astype(np.uint32 if unsigned else np.int32).astype(object) for each in (a, b))
+    expected = np.array([int(each) for each in x * y >> 32], np.int64).astype(np.int32)
+    for variant in VARIANTS:
+        result = compile_loop(variant, ["i32"] * 2, "i32", lambda e, p, q: e.high(p, q, unsigned=unsigned))
+        assert (result(a, b) == expected).all(), variant.name
 
 
 COMPARISONS: dict[str, Reference] = {

@@ -123,6 +123,8 @@ FLOAT = {
     "reciprocal": "rcp.approx.ftz.f32",
     "rsqrt": "rsqrt.approx.f32",
     "tanh": "tanh.approx.f32",
+    "sin": "sin.approx.f32",
+    "cos": "cos.approx.f32",
     "lt": "setp.lt.f32",
     "ge": "setp.ge.f32",
     "eq": "setp.eq.f32",
@@ -134,7 +136,7 @@ FLOAT = {
 def test_float_operations(op, text):
     build = SmallKernel()
     a, b = build.input(F32), build.input(F32)
-    one = op in "neg abs sqrt exp2 log2 reciprocal rsqrt tanh".split()
+    one = op in "neg abs sqrt exp2 log2 reciprocal rsqrt tanh sin cos".split()
     build.output(build.map(op, a) if one else build.map(op, a, b))
     found = [line for line in build.ptx().text.splitlines() if line.startswith(text + " ")]
     assert len(found) == 1

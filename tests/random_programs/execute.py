@@ -32,7 +32,7 @@ _NO_ROOM = (
     "variants that can:",
 )
 _KINDS = {target.arch: target.kind for target in gpus()}
-UNARY = frozenset("exp exp2 log tanh sigmoid gelu gelu_erf".split())
+UNARY = frozenset(ref.FUNCTIONS)
 
 
 @dataclass
@@ -196,7 +196,7 @@ class Evaluator:
         a, *rest = self.lifted(args)
         if name in UNARY:
             return ref.function(name, a)
-        if name in ("relu", "floor", "sqrt", "rsqrt"):
+        if name in ("relu", "floor", "ceil", "trunc", "round", "sign", "sqrt", "rsqrt"):
             return ref.monotone(name, a)
         if name in along.NAMES:
             return along.evaluate(name, a, attr)
@@ -210,6 +210,10 @@ class Evaluator:
             return ref.bitwise(name, a, *rest)
         if name in ("shl", "shr"):
             return ref.shift(name, a, args[1].value)
+        if name == "bitcast":
+            return ref.bitcast(a, attr)
+        if name == "mulhi":
+            return ref.high(a, *rest, unsigned=attr)
         simple = {
             "add": ref.add,
             "sub": lambda x, y: ref.add(x, y, negate_b=True),
@@ -222,6 +226,19 @@ class Evaluator:
             "dot": lambda x, y: ref.dot(x, y, tf32=attr == "tf32"),
             "floordiv": ref.floor_divide,
             "floormod": ref.floor_modulo,
+            "rem": ref.remainder,
+            "reciprocal": lambda x: ref.divide(floats(np.ones((1, 1))), x),
+            "sin": lambda x: ref.wave(np.sin, x),
+            "cos": lambda x: ref.wave(np.cos, x),
+            "pow": ref.power,
+            "fma": ref.fused,
+            "clamp": lambda x, low, high: ref.extreme("minimum", ref.extreme("maximum", x, low), high),
+            "copysign": ref.copysign,
+            "isnan": lambda x: ref.compare("ne", x, x),
+            "isinf": lambda x: ref.compare("eq", ref.absolute(x), floats(np.full((1, 1), np.inf))),
+            "isfinite": lambda x: ref.compare("lt", ref.absolute(x), floats(np.full((1, 1), np.inf))),
+            "popcount": ref.count_bits,
+            "clz": ref.leading_zeros,
             "to": lambda x: to(x, attr),
             "transpose": lambda x: Value(x.dtype, x.lo.T.copy(), x.hi.T.copy()),
         }

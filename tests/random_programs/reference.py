@@ -25,9 +25,7 @@ from intervals import (
     zeros_apart,
 )
 
-from gizml_tile.dtypes import BF16, F32, FP8, I32, MASK
-
-GELU_LOWEST = -0.7524  # where both forms of gelu stop falling; the least value is above -0.171
+from gizml_tile.dtypes import BF16, F32, FP8, I32, MASK, DType, to_numpy
 
 
 def gelu(x):
@@ -52,7 +50,15 @@ FUNCTIONS = {
     "sigmoid": (sigmoid, 3),
     "gelu": (gelu, 3.5),
     "gelu_erf": (gelu_erf, 3.5),
+    "silu": (lambda x: x * sigmoid(x), 3),
+    "log2": (np.log2, 3),
+    "log1p": (np.log1p, 3),
+    "expm1": (np.expm1, 3),
+    "softplus": (lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))), 3),
+    "erf": (np.vectorize(math.erf, otypes=[np.float64]), 3),
 }
+# Of functions that fall and then rise: where they are lowest, and a value below all others.
+LOWEST = {"gelu": (-0.7524, -0.171), "gelu_erf": (-0.7524, -0.171), "silu": (-1.2785, -0.2785)}
 
 
 def ulp(x):
@@ -66,7 +72,7 @@ def function(name: str, a: Value) -> Value:
     true, error = FUNCTIONS[name]
     with np.errstate(all="ignore"):
         ends = [np.asarray(true(end.astype(np.float64))) for end in (a.lo, a.hi)]
-        if name.startswith("gelu"):
+        if name in LOWEST:
             # The textbook forms give NaN at infinity where the limit is meant.
             ends = [
                 np.where(end == -np.inf, -0.0, np.where(end == np.inf, np.inf, value))
@@ -74,8 +80,9 @@ def function(name: str, a: Value) -> Value:
             ]
         missing = np.isnan(ends[0]), np.isnan(ends[1])
         low, high = np.fmin(*ends), np.fmax(*ends)
-        if name.startswith("gelu"):
-            low = np.where((a.lo < GELU_LOWEST) & (a.hi > GELU_LOWEST), -0.171, low)
+        if name in LOWEST:
+            place, least = LOWEST[name]
+            low = np.where((a.lo < place) & (a.hi > place), least, low)
         result = floats(low - error * ulp(low), high + error * ulp(high))
         unknown = a.unknown | (missing[0] != missing[1]) | (missing[0] & ~a.exact)
         known_nan = a.exact & missing[0]
@@ -296,8 +303,104 @@ def floor_divide(a: Value, b: Value) -> Value:
     return _integer(lambda x, y: x // safe, a, b)
 
 
+def _where_exact(result: Value, *operands: Value) -> Value:
+    """The result where all operands are known; elsewhere nothing."""
+    exact = np.all(np.broadcast_arrays(*(each.exact for each in operands)), 0)
+    return where(np.broadcast_to(exact, result.shape), result, _nothing(result.shape))
+
+
+def remainder(a: Value, b: Value) -> Value:
+    """Of floats, with the sign of a."""
+    a, b = lift(a), lift(b)
+    with np.errstate(all="ignore"):
+        return _where_exact(floats(np.fmod(a.lo, b.lo)), a, b)
+
+
+def wave(true, a: Value) -> Value:
+    """A sine or cosine: of what is not known from -1 to 1."""
+    a = lift(a)
+    with np.errstate(all="ignore"):
+        value = true(a.lo.astype(np.float64))
+        known = floats(value - 3 * ulp(value), value + 3 * ulp(value))
+    missing = floats(np.full(a.shape, np.nan))
+    anywhere = floats(np.full(a.shape, -1.0), np.full(a.shape, 1.0))
+    may_be_infinite = ~(np.isfinite(a.lo) & np.isfinite(a.hi))
+    unknown = where(may_be_infinite, _nothing(a.shape), anywhere)
+    return where(a.exact, where(np.isfinite(a.lo), known, missing), unknown)
+
+
+def power(a: Value, b: Value) -> Value:
+    a, b = lift(a), lift(b)
+    with np.errstate(all="ignore"):
+        value = np.power(a.lo.astype(np.float64), b.lo)
+        near = floats(value - 3 * ulp(value), value + 3 * ulp(value))
+        # Zeros have their sign, and what is no number or infinite is so.
+        sharp = (value == 0) | ~np.isfinite(value)
+        return _where_exact(where(sharp, floats(value), near), a, b)
+
+
+def fused(a: Value, b: Value, c: Value) -> Value:
+    return corners(fma, lift(a), lift(b), lift(c))
+
+
+def copysign(a: Value, b: Value) -> Value:
+    a, b = lift(a), lift(b)
+    size = absolute(a)
+    known = corners(np.copysign, size, where(b.exact, b, floats(np.ones(b.shape))))
+    either = hull(Value(F32, *np.broadcast_arrays(size.lo, size.hi)), floats(-size.hi, -size.lo))
+    shape = known.shape
+    either = Value(F32, np.broadcast_to(either.lo, shape), np.broadcast_to(either.hi, shape))
+    nan = np.broadcast_to(np.isnan(b.lo) | b.unknown | a.unknown, shape)
+    result = where(np.broadcast_to(b.exact, shape), known, either)
+    return where(nan, _nothing(shape), result)
+
+
+def bitcast(a: Value, dtype: DType) -> Value:
+    """The bits of known elements; of a NaN they are left open."""
+    source, target = (np.dtype(to_numpy(each)) for each in (a.dtype, dtype))
+    with np.errstate(all="ignore"):
+        raw = a.lo.astype(source).view(target)
+    known = a.exact & ~(np.isnan(a.lo) if a.dtype.is_float else False)
+    if not dtype.is_float:
+        return integers(raw.astype(np.int64), dtype, known)
+    value = raw.astype(np.float32)
+    result = floats(value, None, dtype)
+    return where(known, result, Value(dtype, *(_nothing(a.shape).lo, _nothing(a.shape).hi)))
+
+
+def high(a: Value, b: Value, *, unsigned: bool) -> Value:
+    """The upper half of the product of 32-bit integers."""
+    _, (a, b) = common(a, b)
+    if not unsigned:
+        return _integer(lambda x, y: x * y >> 32, a, b)
+
+    def upper(x, y):
+        product = (x & 0xFFFFFFFF).astype(np.uint64) * (y & 0xFFFFFFFF).astype(np.uint64)
+        return (product >> np.uint64(32)).astype(np.int64)
+
+    return _integer(upper, a, b)
+
+
+def _patterns(a: Value) -> list[int]:
+    return [int(each) % (1 << a.dtype.bits) for each in a.lo.ravel()]
+
+
+def count_bits(a: Value) -> Value:
+    a = lift(a)
+    return integers(np.reshape([each.bit_count() for each in _patterns(a)], a.shape), a.dtype, a.exact)
+
+
+def leading_zeros(a: Value) -> Value:
+    a = lift(a)
+    counts = [a.dtype.bits - each.bit_length() for each in _patterns(a)]
+    return integers(np.reshape(counts, a.shape), a.dtype, a.exact)
+
+
 def floor_modulo(a: Value, b: Value) -> Value:
     _, (a, b) = common(a, b)
+    if a.dtype.is_float:
+        with np.errstate(all="ignore"):
+            return _where_exact(floats(np.mod(a.lo, b.lo)), a, b)
     safe = np.where(b.lo == 0, 1, b.lo)
     return _integer(lambda x, y: x % safe, a, b)
 
@@ -312,8 +415,12 @@ def monotone(name: str, a: Value) -> Value:
     if name == "relu":
         zero = floats(np.zeros((1, 1)))
         return extreme("maximum", a, zero)
-    if name == "floor":
-        return corners(np.floor, a)
+    if name in ("floor", "ceil", "trunc"):
+        return corners(getattr(np, name), a)
+    if name == "round":
+        return corners(np.rint, a)
+    if name == "sign":
+        return corners(lambda x: np.where((x == 0) | np.isnan(x), x, np.sign(x)), a)
     if name == "sqrt":
         return corners(np.sqrt, a)
     result = corners(lambda x: np.float32(1) / np.sqrt(x), a)

@@ -73,7 +73,9 @@ def expression(name: str, args: list[str], attr: object) -> str:
         return f"{args[0]}.{name}({attr})"
     if name == "dot" and attr:
         return f"{args[0]}.dot({args[1]}, precision={attr!r})"
-    if name in ("to", "value"):
+    if name == "mulhi" and attr:
+        return f"{args[0]}.mulhi({args[1]}, unsigned=True)"
+    if name in ("to", "value", "bitcast"):
         assert isinstance(attr, DType)
         return f"{args[0]}.{name}(tile.{attr.name})"
     return f"{args[0]}.{name}({', '.join(args[1:])})"

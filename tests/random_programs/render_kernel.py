@@ -71,6 +71,10 @@ def _written(op: Op, args: list[str]) -> str:
             return f"-{args[0]}"
         case "abs":
             return f"abs({args[0]})"
+        case "round":
+            return f"round({args[0]})"
+        case "pow":
+            return f"{args[0]} ** {args[1]}"
         case "not_":
             return f"~{args[0]}"
         case "maximum" | "minimum":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from along import choose
 from programs import INDEX, Arg, Block, Literal, Op, Type, ViewSpec
 
@@ -23,10 +24,12 @@ from gizml_tile.dtypes import (
 )
 from gizml_tile.nodes import broadcast
 
+CAST = [F32, I32, F16, BF16, I16, FP8, I8, U8, I64]
 FLOATS = [F32, F32, F32, F16, BF16, FP8]
 INTEGERS = [I32, I32, I8, U8, I16, I64]
-UNARY = "neg abs exp exp2 log sqrt rsqrt sigmoid tanh gelu gelu_erf relu floor".split()
-IEEE_UNARY = "neg abs sqrt rsqrt relu floor".split()
+IEEE_UNARY = "neg abs sqrt rsqrt reciprocal relu floor ceil trunc round sign".split()
+FUNCTIONS = """exp exp2 expm1 log log2 log1p sigmoid tanh silu softplus erf gelu gelu_erf sin cos""".split()
+UNARY = IEEE_UNARY + FUNCTIONS
 BINARY = "add add sub mul mul div maximum minimum".split()
 COMPARISONS = "lt le gt ge eq ne".split()
 
@@ -179,6 +182,40 @@ class Writer:
             b = Literal(self.number())
         args = (a, b) if isinstance(b, Literal) or self.random.random() < 0.5 else (b, a)
         return self.emit(self.random.choice(BINARY), Type(F32, self.joint(a, b)), *args)
+
+    def function(self) -> str:
+        """What is made of two or three floats, or asks something of one."""
+        a = self.floats()
+        is_float = lambda t: t.dtype is not None and t.dtype.is_float
+        names = "clamp fma copysign floormod rem isnan isinf isfinite".split()
+        name = self.random.choice(names if self.owner.ieee else [*names, "pow"])
+        if name.startswith("is"):
+            return self.emit(name, Type(MASK, self.names[a].shape), a)
+        if name == "clamp":
+            ends = self.random.choice([(-1.0, 2.5), (0.0, 1e-3), (-7.7, -0.0)])
+            return self.emit(name, Type(F32, self.names[a].shape), a, *map(Literal, ends))
+        args = [a]
+        for _ in range(1 + (name == "fma")):
+            other = self.pick(lambda t: is_float(t) and broadcast(self.joint(*args), t.shape) is not None)
+            args.append(Literal(self.number()) if other is None or self.random.random() < 0.3 else other)
+        if np.prod(self.joint(*args)) > self.owner.limit:
+            args[1:] = [Literal(self.number()) for _ in args[1:]]
+        return self.emit(name, Type(F32, self.joint(*args)), *args)
+
+    def bits(self) -> str:
+        """The bits of a number, counted or as another type, or the upper half of a product."""
+        a = self.pick(lambda t: t.dtype not in (None, MASK)) or self.integer_tile()
+        dtype, shape = self.names[a].dtype, self.names[a].shape
+        roll = self.random.random()
+        if dtype.is_float or roll < 0.4:
+            same = [each for each in CAST if each.bits == dtype.bits]
+            kind = self.random.choice(same)
+            return self.emit("bitcast", Type(kind, shape), a, attr=kind)
+        if roll < 0.8 or dtype is I64:
+            return self.emit(self.random.choice(["popcount", "clz"]), Type(math_dtype(dtype), shape), a)
+        narrow = lambda t: t.dtype not in (None, I64) and t.dtype.is_integer
+        b = self.fitting(a, narrow) or Literal(-1640531527)
+        return self.emit("mulhi", Type(I32, self.joint(a, b)), a, b, attr=self.random.random() < 0.5)
 
     def multiply_add(self) -> str:
         """a * b + c in one of its forms, which fuse."""
@@ -427,6 +464,8 @@ class Writer:
             self.select: 2,
             self.convert: 2,
             self.integer: 2,
+            self.function: 1,
+            self.bits: 1,
             self.logic: 1,
             self.reduction: 2,
             self.along_an_axis: 1.5,

@@ -230,6 +230,17 @@ def test_integer_operations():
         assert int(found) % 2**32 == (int(x) % 2**32) * (int(y) % 2**32) >> 32
 
 
+@pytest.mark.parametrize("dtype", [I32, I64])
+def test_counts_of_bits(dtype):
+    kind = np.dtype(dtype.text.replace("i", "int"))
+    values = np.concatenate([RNG.integers(-(2**31), 2**31, 200), [0, 1, -1, np.iinfo(kind).min]]).astype(kind)
+    for value, ones, zeros in zip(
+        values, op("popcount", values, dtype=dtype), op("clz", values, dtype=dtype), strict=True
+    ):
+        bits = int(value) % (1 << dtype.bits)
+        assert (int(ones), int(zeros)) == (bits.bit_count(), dtype.bits - bits.bit_length())
+
+
 def test_comparisons_with_nan():
     nan, one = np.float32([[np.nan]]), np.float32([[1]])
     assert [bool(op(name, nan, one)[0, 0]) for name in "lt le gt ge eq ne".split()] == [False] * 5 + [True]
@@ -250,6 +261,8 @@ def test_narrow_operations_round_once():
         ("exp2", np.exp2),
         ("log2", np.log2),
         ("tanh", np.tanh),
+        ("sin", np.sin),
+        ("cos", np.cos),
         ("reciprocal", lambda x: 1 / x),
         ("rsqrt", lambda x: 1 / np.sqrt(x)),
     ],

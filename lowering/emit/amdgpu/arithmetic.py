@@ -22,6 +22,8 @@ _FLOAT_CALLS = {
     "log2": "llvm.log2.f32",
     "reciprocal": "llvm.amdgcn.rcp.f32",
     "rsqrt": "llvm.amdgcn.rsq.f32",
+    "sin": "llvm.amdgcn.sin.f32",
+    "cos": "llvm.amdgcn.cos.f32",
 }
 _INTEGER = {op: op for op in ("add", "sub", "mul", "and", "or", "xor", "shl")}
 _INTEGER |= {"shr": "ashr", "ushr": "lshr"}
@@ -129,6 +131,28 @@ def _approximate(op: str) -> Scalar:
     return lambda writer, kind, words: writer.call(_FLOAT_CALLS[op], (kind, words[0]))
 
 
+_TURN = literal(0.15915493667125702, F32)
+
+
+def _turning(op: str) -> Scalar:
+    """The unit counts in turns."""
+
+    def scalar(writer: Writer, kind: str, words: tuple[str, ...]) -> str:
+        turns = writer.value(f"fmul float {words[0]}, {_TURN}")
+        return writer.call(_FLOAT_CALLS[op], ("float", turns))
+
+    return scalar
+
+
+def _counted(op: str) -> Scalar:
+    def scalar(writer: Writer, kind: str, words: tuple[str, ...]) -> str:
+        flag = [("i1", "false")] if op == "clz" else []
+        name = {"popcount": "ctpop", "clz": "ctlz"}[op]
+        return writer.call(f"llvm.{name}.{kind}", (kind, words[0]), *flag)
+
+    return scalar
+
+
 # Numbers below this are scaled up before their root is taken, so that what is left over of it is exact.
 _SMALL = literal(2.0**-96, F32)
 _UP, _DOWN = literal(2.0**32, F32), literal(2.0**-16, F32)
@@ -190,6 +214,8 @@ RULES: dict[str, Rule] = {
     **{op: _mapped(_extreme(op)) for op in ("min", "max")},
     **{op: _mapped(_approximate(op)) for op in ("exp2", "log2", "reciprocal", "rsqrt")},
     **{op: _shift(op) for op in ("shl", "shr", "ushr")},
+    **{op: _mapped(_turning(op)) for op in ("sin", "cos")},
+    **{op: _mapped(_counted(op)) for op in ("popcount", "clz")},
     "neg": _mapped(_negated),
     "abs": _mapped(_absolute),
     "fma": _mapped(fused),

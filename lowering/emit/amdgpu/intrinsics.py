@@ -61,6 +61,8 @@ _GENERIC = {
         for name in ("smin", "smax")
         for width in (32, 64)
     },
+    **{f"ctpop.i{width}": Intrinsic(f"i{width}", (f"i{width}",)) for width in (32, 64)},
+    **{f"ctlz.i{width}": Intrinsic(f"i{width}", (f"i{width}", "i1")) for width in (32, 64)},
     **{f"abs.i{width}": Intrinsic(f"i{width}", (f"i{width}", "i1")) for width in (32, 64)},
     **{
         f"fpto{sign}i.sat.i{width}.f32": Intrinsic(f"i{width}", ("float",))
@@ -81,6 +83,8 @@ _OWN = {
     "sqrt.f32": _UNARY,
     "rcp.f32": _UNARY,
     "rsq.f32": _UNARY,
+    "sin.f32": _UNARY,
+    "cos.f32": _UNARY,
     "mfma.f32.16x16x4f32": _mfma("float", _FOUR, _CDNA),
     "mfma.f32.32x32x2f32": _mfma("float", _SIXTEEN, _CDNA),
     "mfma.f32.16x16x16f16": _mfma("<4 x half>", _FOUR, _CDNA),

@@ -13,6 +13,7 @@ from gizml_tile.lowering import math
 from gizml_tile.lowering.emit.cpu import integers, storage
 from gizml_tile.lowering.emit.cpu.builder import Function
 from gizml_tile.lowering.emit.cpu.vectors import Vectors
+from gizml_tile.nodes import COUNTS
 
 _SHARED: dict[str, Callable[[Vectors, str], str]] = {
     "exp": math.exp,
@@ -22,6 +23,20 @@ _SHARED: dict[str, Callable[[Vectors, str], str]] = {
     "sigmoid": math.sigmoid,
     "gelu": math.gelu,
     "gelu_erf": math.gelu_erf,
+    "log2": math.log2,
+    "log1p": math.log1p,
+    "expm1": math.expm1,
+    "silu": math.silu,
+    "softplus": math.softplus,
+    "erf": math.erf,
+    "sin": math.sin,
+    "cos": math.cos,
+}
+_ROUNDINGS = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "roundeven"}
+_SHARED_BINARY: dict[str, Callable[[Vectors, str, str], str]] = {
+    "pow": math.pow,
+    "rem": math.remainder,
+    "floormod": math.floor_modulo,
 }
 _DIVISIONS: dict[str, Callable[[Vectors, str, str, str], str]] = {
     "div": integers.divide,
@@ -73,7 +88,7 @@ class Arithmetic:
         return self.vectors.integer(kind, int(value) & 1 if dtype is MASK else int(value))
 
     def unary(self, op: str, dtype: DType, value: str) -> str:
-        """neg abs not_ of any type; exp exp2 log sqrt rsqrt sigmoid tanh gelu gelu_erf relu floor."""
+        """neg abs not_ of any type, popcount and clz of integers, the functions of floats."""
         vectors = self.vectors
         kind = storage.register_kind(dtype)
         if op == "not_":
@@ -82,9 +97,13 @@ class Arithmetic:
             zero = vectors.integer(kind, 0)
             negated = vectors.operation("sub", kind, zero, value)
             return negated if op == "neg" else vectors.intrinsic("smax", kind, value, negated)
+        if op in COUNTS:
+            return integers.count(vectors, kind, op, value)
         assert dtype is F32, f"no {op} of {dtype}"
         if op in _SHARED:
             return _SHARED[op](vectors, value)
+        if op in _ROUNDINGS:
+            return vectors.intrinsic(_ROUNDINGS[op], "float", value)
         match op:
             case "neg":
                 return vectors.negate(value)
@@ -97,13 +116,15 @@ class Arithmetic:
             case "relu":
                 zero = vectors.constant(0.0)
                 return vectors.select(vectors.greater(value, zero), value, zero)
-            case "floor":
-                return vectors.floor(value)
+            case "reciprocal":
+                return vectors.reciprocal(value)
         raise AssertionError(f"no operation {op}")
 
     def binary(self, op: str, dtype: DType, a: str, b: str) -> str:
-        """add sub mul div maximum minimum; of integers also rem floordiv floormod and_ or_ xor shl shr."""
+        """add sub mul div rem floormod maximum minimum; of floats pow; of integers floordiv and bits."""
         vectors = self.vectors
+        if dtype is F32 and op in _SHARED_BINARY:
+            return _SHARED_BINARY[op](vectors, a, b)
         if dtype is F32:
             operations: dict[str, Callable[[str, str], str]] = {
                 "add": vectors.add,
@@ -121,6 +142,10 @@ class Arithmetic:
         if op in _INTEGER_INTRINSICS:
             return vectors.intrinsic(_INTEGER_INTRINSICS[op], kind, a, b)
         return vectors.operation(_INTEGER_OPERATIONS[op], kind, a, b)
+
+    def high(self, a: str, b: str, *, unsigned: bool) -> str:
+        """The upper half of the product of I32."""
+        return integers.upper_product(self.vectors, a, b, unsigned=unsigned)
 
     def fma(self, a: str, b: str, c: str, *, negate_product: bool = False, negate_c: bool = False) -> str:
         """``a * b + c`` of floats with one rounding, the product or c negated."""
@@ -143,6 +168,10 @@ class Arithmetic:
     def convert(self, source: DType, target: DType, value: str) -> str:
         """The values that storing as ``target`` and loading again would give; any two types."""
         return storage.convert(self.vectors, source, target, value)
+
+    def bitcast(self, source: DType, target: DType, value: str) -> str:
+        """The same bits in memory as another type of the same width."""
+        return storage.bitcast(self.vectors, source, target, value)
 
     def decode(self, dtype: DType, raw: str) -> str:
         """What stands in registers for loaded elements of ``storage_type(dtype)``."""

@@ -1,4 +1,4 @@
-"""Integer division, remainders and shifts on vectors, defined for every operand.
+"""Integer division, remainders, shifts and counts of bits on vectors, defined for every operand.
 
 Division by zero gives 0, and so does the remainder; the smallest integer divided by -1 wraps to
 itself. Shift counts below zero or of all bits and more shift everything out: ``shl`` gives 0, ``shr``
@@ -7,6 +7,7 @@ copies of the sign.
 
 from __future__ import annotations
 
+from gizml_tile.lowering.emit.cpu.builder import suffix
 from gizml_tile.lowering.emit.cpu.vectors import Vectors
 
 
@@ -69,6 +70,25 @@ def shift_left(vectors: Vectors, kind: str, a: str, count: str) -> str:
 def shift_right(vectors: Vectors, kind: str, a: str, count: str) -> str:
     last = vectors.integer(kind, _bits(kind) - 1)
     return vectors.operation("ashr", kind, a, vectors.intrinsic("umin", kind, count, last))
+
+
+def count(vectors: Vectors, kind: str, op: str, a: str) -> str:
+    """popcount, or clz, which is all bits of 0."""
+    if op == "popcount":
+        return vectors.intrinsic("ctpop", kind, a)
+    of, name = vectors.type(kind), f"llvm.ctlz.{suffix(kind, vectors.width)}"
+    vectors.function.module.declare(name, f"{of} @{name}({of}, i1)")
+    return vectors.function.call(of, name, f"{of} {a}", "i1 false")
+
+
+def upper_product(vectors: Vectors, a: str, b: str, *, unsigned: bool) -> str:
+    """The upper half of the product of 32-bit integers."""
+    if unsigned:
+        return vectors.bits_high(a, b)
+    wide = [vectors.cast("sext", "i32", "i64", each) for each in (a, b)]
+    product = vectors.operation("mul", "i64", *wide)
+    upper = vectors.operation("lshr", "i64", product, vectors.integer("i64", 32))
+    return vectors.cast("trunc", "i64", "i32", upper)
 
 
 def _divide_by(vectors: Vectors, kind: str, a: str, b: str, divisor: int) -> str:

@@ -11,12 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gizml_tile.dtypes import F32, I32, MASK, math_dtype
+from gizml_tile.nodes import ELEMENTWISE as _OF_TILES
 from gizml_tile.nodes import (
-    ARITHMETIC,
-    BITWISE,
-    COMPARISONS,
     REDUCTIONS,
-    UNARY_FLOAT,
     Attr,
     Combining,
     Const,
@@ -29,13 +26,7 @@ from gizml_tile.nodes import (
     make,
 )
 
-ELEMENTWISE = (
-    UNARY_FLOAT
-    | ARITHMETIC
-    | BITWISE
-    | COMPARISONS
-    | frozenset({"neg", "abs", "not_", "to", "select", "fma", "value"})
-)
+ELEMENTWISE = _OF_TILES | {"value"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,6 +214,11 @@ def apply(arithmetic: Arithmetic, node: Node, values: list[str]) -> str:
         case "to":
             assert isinstance(node.attr, DType) and node.args[0].dtype is not None
             return arithmetic.convert(types[0], node.attr, values[0])
+        case "bitcast":
+            assert isinstance(node.attr, DType) and node.args[0].dtype is not None
+            return arithmetic.bitcast(node.args[0].dtype, node.attr, values[0])
+        case "mulhi":
+            return arithmetic.high(*values, unsigned=node.attr is True)
         case "select":
             assert node.dtype is not None
             common = math_dtype(node.dtype)

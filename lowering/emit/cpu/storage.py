@@ -61,6 +61,13 @@ def encode(vectors: Vectors, dtype: DType, value: str) -> str:
     return vectors.cast("trunc", "i32", kind, value)
 
 
+def bitcast(vectors: Vectors, source: DType, target: DType, value: str) -> str:
+    """What stands in registers for elements whose bits in memory are those of another type's elements."""
+    raw = encode(vectors, source, value)
+    kinds = storage_kind(source), storage_kind(target)
+    return decode(vectors, target, raw if kinds[0] == kinds[1] else vectors.cast("bitcast", *kinds, raw))
+
+
 def convert(vectors: Vectors, source: DType, target: DType, value: str) -> str:
     """The values that storing as ``target`` and loading again would give, in registers."""
     if source is target:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gizml_tile.lowering.emit.cpu.builder import Function, float_text, splat, suffix, vector
 from gizml_tile.lowering.math import clamp_by_select, scale_in_two_steps
 
@@ -83,9 +85,6 @@ class Vectors:
     def fma(self, a: str, b: str, c: str) -> str:
         return self.intrinsic("fma", "float", a, b, c)
 
-    def floor(self, a: str) -> str:
-        return self.intrinsic("floor", "float", a)
-
     def less(self, a: str, b: str) -> str:
         return self.operation("fcmp olt", "float", a, b)
 
@@ -110,6 +109,19 @@ class Vectors:
         # A result that underflows costs as much as a hundred others, so what vanishes is left out.
         kept = self.operation("fcmp uge", "float", exponent, self.constant(VANISHING))
         return self._x86("scalef", a, exponent, mask=kept)
+
+    def seldom(self, mask: str, usual: str, rare: Callable[[], str]) -> str:
+        """``rare()`` where the mask is set, else ``usual``; jumped over where no lane's is."""
+        function, width = self.function, self.width
+        some = mask
+        if width > 1:
+            some = function.emit(f"bitcast {self.type('i1')} {mask} to i{width}")
+            some = function.emit(f"icmp ne i{width} {some}, 0")
+
+        def chosen() -> list[str]:
+            return [self.select(mask, rare(), usual)]
+
+        return function.when(some, chosen, lambda: [usual], [self.type("float")])[0]
 
     def maximum(self, a: str, b: str, *, quiet: tuple[bool, bool] = (False, False)) -> str:
         """The larger one; a NaN loses, -0 is smaller than +0. ``quiet``: no signaling NaN in a, in b."""
@@ -195,14 +207,31 @@ class Vectors:
     def bits_or(self, a: str, b: str) -> str:
         return self.operation("or", "i32", a, b)
 
+    def bits_xor(self, a: str, b: str) -> str:
+        return self.operation("xor", "i32", a, b)
+
+    def bits_mul(self, a: str, b: str) -> str:
+        return self.operation("mul", "i32", a, b)
+
+    def bits_high(self, a: str, b: str) -> str:
+        wide = [self.cast("zext", "i32", "i64", each) for each in (a, b)]
+        upper = self.operation("lshr", "i64", self.operation("mul", "i64", *wide), self.integer("i64", 32))
+        return self.cast("trunc", "i64", "i32", upper)
+
     def shift_left(self, a: str, count: int) -> str:
         return self.operation("shl", "i32", a, self.bits_constant(count))
+
+    def shift_left_by(self, a: str, count: str) -> str:
+        return self.operation("shl", "i32", a, count)
 
     def shift_right(self, a: str, count: int) -> str:
         return self.operation("ashr", "i32", a, self.bits_constant(count))
 
     def shift_right_logical(self, a: str, count: int) -> str:
         return self.operation("lshr", "i32", a, self.bits_constant(count))
+
+    def shift_right_logical_by(self, a: str, count: str) -> str:
+        return self.operation("lshr", "i32", a, count)
 
     def bits_less(self, a: str, b: str) -> str:
         return self.operation("icmp slt", "i32", a, b)

@@ -35,6 +35,8 @@ _FLOAT = {
     "reciprocal": "fast::divide(1.0f, {})",
     "rsqrt": "fast::rsqrt({})",
     "tanh": "fast::tanh({})",
+    "sin": "fast::sin({})",
+    "cos": "fast::cos({})",
 }
 _INTEGER = {
     "neg": "wrap_sub({zero}, {})",
@@ -53,6 +55,8 @@ _INTEGER = {
     "shl": "shift_left({}, {})",
     "shr": "({} >> {})",
     "ushr": "shift_right_zeros({}, {})",
+    "popcount": "popcount({})",
+    "clz": "clz({})",
 }
 _BITS = {"and": "({} & {})", "or": "({} | {})", "xor": "({} ^ {})", "not": "(~{})"}
 _TRUTH = {
@@ -152,8 +156,8 @@ def _again(writer: Writer, instruction: Instruction) -> Words:
 
 
 _MAPPED = (
-    "neg abs add sub mul fma div sqrt rem high min max and or xor not shl shr ushr lt le gt ge eq ne exp2 "
-    "log2 reciprocal rsqrt tanh"
+    "neg abs add sub mul fma div sqrt rem high min max and or xor not shl shr ushr popcount clz lt le gt ge "
+    "eq ne exp2 log2 reciprocal rsqrt tanh sin cos"
 )
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_MAPPED.split(), _map),

@@ -35,7 +35,7 @@ RESERVED = frozenset(
     "unsigned using virtual void volatile wchar_t while xor xor_eq main NULL size_t ptrdiff_t "
     "kernel vertex fragment device constant thread threadgroup threadgroup_imageblock ray_data metal half "
     "bfloat uchar ushort uint ulong vec matrix packed_float as_type access sampler texture buffer "
-    "INFINITY NAN UNROLL min max abs fma fmin fmax clamp mulhi precise fast mem_flags vec "
+    "INFINITY NAN UNROLL min max abs fma fmin fmax clamp mulhi popcount clz precise fast mem_flags vec "
     "simd_shuffle simd_shuffle_xor simdgroup_barrier threadgroup_barrier simdgroup_matrix "
     "r row column step tid lane simdgroup group groups memory thread_index lane_index simdgroup_index "
     "numbers scalars Numbers Scalars".split()

@@ -35,6 +35,8 @@ _FLOAT = {
     "reciprocal": "rcp.approx.ftz.f32",
     "rsqrt": "rsqrt.approx.f32",
     "tanh": "tanh.approx.f32",
+    "sin": "sin.approx.f32",
+    "cos": "cos.approx.f32",
 }
 _INTEGER = {
     "neg": "neg.s{}",
@@ -130,12 +132,30 @@ def _equal(writer: Writer, instruction: Instruction) -> Words:
     return made
 
 
+def _count(writer: Writer, instruction: Instruction) -> Words:
+    """Counts of bits: PTX gives them in 32 bits whatever they are of."""
+    (value,) = instruction.args
+    assert value.dtype is not None
+    text = {"popcount": "popc", "clz": "clz"}[instruction.op]
+    counts = writer.registers("r", instruction.count)
+    words = stretched(writer, value, instruction.count)
+    writer.lines += [
+        f"{text}.b{value.dtype.bits} {out}, {word};" for out, word in zip(counts, words, strict=True)
+    ]
+    if value.dtype is not I64:
+        return counts
+    wide = writer.registers("d", instruction.count)
+    writer.lines += [f"cvt.u64.u32 {out}, {count};" for out, count in zip(wide, counts, strict=True)]
+    return wide
+
+
 _MAPPED = (
     "neg abs add sub mul fma div sqrt rem high min max minimum maximum and or xor not lt le gt "
-    "ge ne exp2 log2 reciprocal rsqrt tanh"
+    "ge ne exp2 log2 reciprocal rsqrt tanh sin cos"
 )
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_MAPPED.split(), _map),
     **dict.fromkeys("shl shr ushr".split(), _shift),
     "eq": _equal,
+    **dict.fromkeys(("popcount", "clz"), _count),
 }

@@ -1,0 +1,88 @@
+"""Functions of numbers: the same bits on every device, but for what approximates."""
+
+from __future__ import annotations
+
+import numpy as np
+from gpu_cases import Case, by_blocks, hard, numbers, room, within
+
+import gizml_tile as tile
+
+
+@tile.kernel(grid=by_blocks)
+def logarithms(p, x, y, *, BM=8, BN=64):
+    j, i = p.id(0), p.id(1)
+    a = p.read(x, [BM, BN])[i, j]
+    p.write(y, [BM, BN])[i, j] = a.log2() - a.log1p() * a.expm1() + a.silu() - a.softplus() * a.erf()
+
+
+@tile.kernel(grid=by_blocks)
+def waves(p, x, y, *, BM=8, BN=64):
+    """Sines of small arguments, and of some that are large."""
+    j, i = p.id(0), p.id(1)
+    a = p.read(x, [BM, BN])[i, j]
+    p.write(y, [BM, BN])[i, j] = a.sin() * (a * a * a * 1e5).cos() + a.cos()
+
+
+@tile.kernel(grid=by_blocks)
+def powers(p, x, y, z, *, BM=8, BN=64):
+    j, i = p.id(0), p.id(1)
+    a, b = p.read(x, [BM, BN])[i, j], p.read(y, [BM, BN])[i, j]
+    p.write(z, [BM, BN])[i, j] = abs(a) ** b + a ** round(b) + 2.5**b + a % b + a.rem(b * 1e-6)
+
+
+@tile.kernel(grid=by_blocks)
+def roundings(p, x, y, z, *, BM=8, BN=64):
+    j, i = p.id(0), p.id(1)
+    a, b = p.read(x, [BM, BN])[i, j], p.read(y, [BM, BN])[i, j]
+    whole = a.ceil() + a.trunc() * b.sign() + round(a) * a.clamp(-3, 9).copysign(b)
+    p.write(z, [BM, BN])[i, j] = whole.fma(a, b) if a.isfinite() and not b.isnan() else a.reciprocal()
+
+
+@tile.kernel(grid=by_blocks)
+def bits(p, x, y, z, *, BM=8, BN=64):
+    j, i = p.id(0), p.id(1)
+    a, b = p.read(x, [BM, BN])[i, j], p.read(y, [BM, BN])[i, j]
+    n = a.bitcast(tile.I32)
+    short = a.to(tile.BF16).bitcast(tile.I16) + a.to(tile.F16).bitcast(tile.I16).to(tile.I8).bitcast(tile.U8)
+    count = (
+        n.popcount()
+        - n.clz()
+        + n.to(tile.I64).clz().to(tile.I32)
+        + (n & 7).bitcast(tile.F32).clamp(0).to(tile.I32)
+    )
+    p.write(z, [BM, BN])[i, j] = n.mulhi(b) ^ n.mulhi(b, unsigned=True) + count * short
+
+
+@tile.kernel(grid=by_blocks)
+def approximate(p, x, y, *, BM=8, BN=64):
+    """More functions of the special-function units."""
+    p.approx()
+    j, i = p.id(0), p.id(1)
+    a = p.read(x, [BM, BN])[i, j]
+    size = abs(a) + 1
+    p.write(y, [BM, BN])[i, j] = a.sin() + a.cos() - size.log2() + a.silu() + size.reciprocal() + size**0.3
+
+
+def numbers_for_bits(*shape: int) -> np.ndarray:
+    """Hard numbers without NaN, whose bits are left open."""
+    values = hard(*shape)
+    return np.where(np.isnan(values), np.float32(3), values)
+
+
+CASES = [
+    Case("logarithms", logarithms, lambda: [hard(19, 100), room(19, 100)]),
+    Case("waves", waves, lambda: [hard(19, 100), room(19, 100)]),
+    Case("powers", powers, lambda: [hard(19, 100), hard(19, 100)[::-1], room(19, 100)]),
+    Case(
+        "powers of bf16",
+        powers,
+        lambda: [*(numbers(9, 70, kind="bf16", seed=s) for s in (1, 2)), room(9, 70)],
+    ),
+    Case("roundings", roundings, lambda: [hard(19, 100), hard(19, 100)[::-1], room(19, 100)]),
+    Case(
+        "bits",
+        bits,
+        lambda: [numbers_for_bits(19, 100), numbers(19, 100, kind="i4") * 2000003, room(19, 100, kind="i4")],
+    ),
+    Case("more approximate", approximate, lambda: [numbers(19, 100), room(19, 100)], {}, within(2.0**-16)),
+]
