@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gizml_tile.lowering.planning.boxes import has_boxes, starts_at_chunks
+from gizml_tile.lowering.planning.boxes import has_boxes, is_known_before, starts_at_chunks
+from gizml_tile.lowering.planning.brought import slots_beside
 from gizml_tile.lowering.planning.plan import BulkStore, Specialised
-from gizml_tile.lowering.planning.specialised import is_known_before, slots_beside
 from gizml_tile.lowering.planning.stages import fast_axis
 from gizml_tile.lowering.planning.variants import Candidate, Choice
 from gizml_tile.nodes import Node, View

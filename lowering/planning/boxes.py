@@ -1,15 +1,22 @@
-"""Which blocks of tensors the copy engine can move."""
+"""Which blocks of tensors the copy engine can move, and bring ahead of a loop's turns."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gizml_tile.nodes import Node, View
+from gizml_tile.lowering.planning.operands import depends_on_counter_only
+from gizml_tile.lowering.planning.panels import SPANS
+from gizml_tile.lowering.planning.stages import fast_axis
+from gizml_tile.nodes import ALONG, EFFECTS, READS, Node, View, tensor_of
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
 
 _CHUNK_BYTES = 16
+_LARGEST_BOX = 256
+# What makes an index from what tensors hold or from earlier turns.
+_OF_TENSORS = READS | ALONG | {"part", "param", "result"}
 
 
 def has_boxes(state: Planning, tensor: int) -> bool:
@@ -30,3 +37,61 @@ def starts_at_chunks(state: Planning, node: Node, axis: int) -> bool:
 def is_once(state: Planning, node: Node) -> bool:
     """Whether a block is read outside of loops and branches."""
     return state.uses.region.get(node) is state.program.body
+
+
+def loop_of(state: Planning, node: Node) -> Node | None:
+    """The loop in whose turns a node runs, if it stands in one at the top of the program."""
+    loop = state.uses.loops.get(state.uses.region[node])
+    if loop is None or loop.op != "loop" or state.uses.region[loop] is not state.program.body:
+        return None
+    return loop
+
+
+def is_known_before(state: Planning, node: Node) -> bool:
+    """Whether an index follows from the program's place, sizes and numbers that the launch passes."""
+    if node.op in _OF_TENSORS:
+        return False
+    return all(is_known_before(state, arg) for arg in node.args)
+
+
+def why_not_brought(state: Planning, node: Node, loop: Node) -> Iterator[str]:
+    """Why the copy engine cannot bring a block of a loop's turns, or one read before it, ahead of them."""
+    once = is_once(state, node)
+    if not once and state.uses.region[node] is not loop.regions[0]:
+        yield "an operand is read in another loop or branch"
+        return
+    view = node.attr
+    assert isinstance(view, View)
+    name = tensor_name(state, node)
+    known = all(is_known_before(state, arg) for arg in node.args)
+    follows = all(_follows(state, arg, loop) for arg in node.args)
+    if not known and (once or not depends_on_counter_only(node, loop, state.uses) or not follows):
+        yield f"where blocks of {name} lie depends on what tensors hold or on earlier turns"
+    if len(view.block) != 2 or max(view.block) > _LARGEST_BOX:
+        yield f"a block of {name} is no box of at most {_LARGEST_BOX} x {_LARGEST_BOX}"
+    axis = fast_axis(state.signature, node)
+    if not has_boxes(state, view.tensor) or axis is None:
+        yield f"the copy engine cannot move boxes of {name}: an address or step is no multiple of 16 bytes"
+    elif not starts_at_chunks(state, node, axis):
+        yield f"windows of {name} may start at no multiple of 16 bytes"
+    elif node.dtype.bytes * node.shape[axis] < SPANS[-1]:  # type: ignore[union-attr]
+        yield f"rows of blocks of {name} are shorter than {SPANS[-1]} bytes"
+    if view.pad not in (0, False):
+        yield f"outside {name} the copy engine gives zeros, and pad is {view.pad!r}"
+    if any(each.op in EFFECTS and tensor_of(each) == view.tensor for each in state.program.body.walk()):
+        yield f"{name} is written, too"
+
+
+def tensor_name(state: Planning, node: Node) -> str:
+    """The tensor that a read's blocks are of."""
+    assert isinstance(node.attr, View)
+    return state.program.tensors[node.attr.tensor].name
+
+
+def _follows(state: Planning, node: Node, loop: Node) -> bool:
+    """Whether an index in a loop follows from its counter and what is known before the program runs."""
+    if node is loop.regions[0].params[0]:
+        return True
+    if node.op in _OF_TENSORS:
+        return False
+    return all(_follows(state, arg, loop) for arg in node.args)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gizml_tile.dtypes import F32, I32
+from gizml_tile.lowering.planning.brought import FEWEST_SLOTS, slots_beside
 from gizml_tile.lowering.planning.plan import Cluster
 from gizml_tile.lowering.planning.room import SIZES
-from gizml_tile.lowering.planning.specialised import FEWEST_SLOTS, slots_beside
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.nodes import EFFECTS, Node
 

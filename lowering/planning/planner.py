@@ -13,6 +13,7 @@ from gizml_tile.dtypes import DType
 from gizml_tile.lowering.planning import accesses, copies, dots
 from gizml_tile.lowering.planning.ahead import plan_ahead
 from gizml_tile.lowering.planning.along import meeting_layout, meeting_reason
+from gizml_tile.lowering.planning.brought import plan_brought_stages
 from gizml_tile.lowering.planning.bulk_stores import plan_stores
 from gizml_tile.lowering.planning.classes import (
     Class,
@@ -42,7 +43,7 @@ from gizml_tile.lowering.planning.registers import check_registers
 from gizml_tile.lowering.planning.residency import residents
 from gizml_tile.lowering.planning.scales import sink_scales
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
-from gizml_tile.lowering.planning.specialised import plan_brought_stages, plan_roles
+from gizml_tile.lowering.planning.specialised import plan_roles
 from gizml_tile.lowering.planning.stages import fast_axis, plan_stages
 from gizml_tile.lowering.planning.variants import Choice
 from gizml_tile.lowering.planning.vectors import Traffic, traffic

@@ -7,9 +7,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gizml_tile.lowering.planning.boxes import has_boxes, is_once, starts_at_chunks
-from gizml_tile.lowering.planning.bulk_stores import STORE_BUFFERS
-from gizml_tile.lowering.planning.chained import in_streams, is_chained, of_computed, plan_rotation, powers
+from gizml_tile.lowering.planning.boxes import (
+    is_known_before,
+    is_once,
+    loop_of,
+    tensor_name,
+    why_not_brought,
+)
+from gizml_tile.lowering.planning.brought import (
+    FEWEST_SLOTS,
+    brought_blocks,
+    fixed_bytes,
+    kept_operands,
+    turn_bytes,
+)
+from gizml_tile.lowering.planning.chained import is_chained, of_computed, plan_rotation, powers
 from gizml_tile.lowering.planning.classes import is_wide
 from gizml_tile.lowering.planning.crowded import TOGETHER
 from gizml_tile.lowering.planning.group_products import (
@@ -21,20 +33,15 @@ from gizml_tile.lowering.planning.group_products import (
     why_not_turned,
 )
 from gizml_tile.lowering.planning.masks import is_bounded
-from gizml_tile.lowering.planning.operands import (
-    depends_on_counter_only,
-    operand,
-    used_by_products_only,
-)
-from gizml_tile.lowering.planning.panels import SPANS, panel_tile, span_of
+from gizml_tile.lowering.planning.operands import operand, used_by_products_only
+from gizml_tile.lowering.planning.panels import SPANS
 from gizml_tile.lowering.planning.persistence import runs_in_turn, takes_longer
-from gizml_tile.lowering.planning.plan import UNIFORM, Specialised, Stage, Stream
-from gizml_tile.lowering.planning.prologues import blocks_of, commits_of, prologues_of, why_not_computed
+from gizml_tile.lowering.planning.plan import Specialised
+from gizml_tile.lowering.planning.prologues import commits_of, prologues_of, why_not_computed
 from gizml_tile.lowering.planning.residency import half_memory
-from gizml_tile.lowering.planning.stages import COPY, fast_axis
 from gizml_tile.lowering.planning.together import REGISTERS, plan_together
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
-from gizml_tile.nodes import ALONG, EFFECTS, READS, REDUCTIONS, Node, View, tensor_of
+from gizml_tile.nodes import ALONG, REDUCTIONS, Node
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -44,7 +51,6 @@ SPECIALISED, ALTERNATING, UNIFORM_WARPS = "specialised", "alternating", "uniform
 
 _ROWS = 64  # of a product by four warps
 _COLUMNS = (16, 256)
-_LARGEST_BOX = 256
 _MOST_GROUPS = 2
 _GROUP_WARPS = 4
 # A group with as many by itself keeps the matrix units busy while another stores.
@@ -53,8 +59,6 @@ _MANY_ACCUMULATORS = 128
 _MOST_ACCUMULATORS = 160
 # In chained loops results of products turn into others; threads get more registers there.
 _MOST_CHAINED = 192
-# Measured on an H200: more slots than this bring nothing.
-FEWEST_SLOTS, _MOST_SLOTS = 2, 8
 # The registers of a thread that brings, and of one that multiplies, where there are two groups of those:
 # of 65536 each of 384 threads begins with 168.
 _TRADED_REGISTERS = (40, 232)
@@ -64,18 +68,12 @@ _CHAINED_REGISTERS = (24, 240)
 _SHARED_REGISTERS = (24, 232)
 # Of a thread's registers the assembler takes so many for itself.
 _KEPT_REGISTERS = 4
-# Workgroup memory for what moves between layouts, where something does.
-_SCRATCH_BYTES = 32 * 1024
-# What is left for alignment where nothing moves.
-_SPARE_BYTES = 1024
-# What makes an index from what tensors hold or from earlier turns.
-_OF_TENSORS = READS | ALONG | {"part", "param", "result"}
 
 
 def plan_roles(state: Planning) -> None:
     """Decide whether warps get roles; then the products are asynchronous ones of four warps."""
     products = [node for node in state.program.body.walk() if node.op == "dot"]
-    loops = list(dict.fromkeys(_loop_of(state, node) for node in products))
+    loops = list(dict.fromkeys(loop_of(state, node) for node in products))
     if not products:
         return
     why = next(_refusals(state, products, loops), None)
@@ -101,7 +99,7 @@ def plan_roles(state: Planning) -> None:
         flowing = {
             loop: sum(commits_of(state, node) for node in inside)
             for loop in brought
-            if _flows(state, inside := [node for node in products if _loop_of(state, node) is loop], loop)
+            if _flows(state, inside := [node for node in products if loop_of(state, node) is loop], loop)
             and (flows or _computed(state, inside))
         }
         computed = frozenset(_computed(state, products))
@@ -116,11 +114,11 @@ def _chain(state: Planning, products: list[Node]) -> None:
     loops = {
         loop: inside
         for loop in found.loops
-        if is_chained(state, inside := [node for node in products if _loop_of(state, node) is loop], loop)
+        if is_chained(state, inside := [node for node in products if loop_of(state, node) is loop], loop)
     }
     if not loops:
         return
-    fixed, turn = _fixed_bytes(state, products, 1, 1), _turn_bytes(state, products)
+    fixed, turn = fixed_bytes(state, products, 1, 1), turn_bytes(state, products)
     together = plan_together(state, loops, REGISTERS[1] - _KEPT_REGISTERS, TOGETHER * fixed, turn)
     registers = _CHAINED_REGISTERS if found.groups > 1 else (0, 0)
     if together is not None:
@@ -163,7 +161,7 @@ def _guarded(state: Planning) -> frozenset[Node]:
 
 def _flows(state: Planning, products: list[Node], loop: Node) -> bool:
     """Whether products of a turn can be waited for in the next one."""
-    in_parts = any(parts_of(state, node) is not None for node in products if _loop_of(state, node) is loop)
+    in_parts = any(parts_of(state, node) is not None for node in products if loop_of(state, node) is loop)
     # A single slot must be free before the next turn's blocks can come.
     return not in_parts and state.program.stages != 1 and _only_accumulates(state, loop)
 
@@ -190,7 +188,7 @@ def _only_accumulates(state: Planning, loop: Node) -> bool:
 def _are_chained(state: Planning, products: list[Node], loops: list[Node | None]) -> bool:
     """Whether a product in a loop takes what is computed of another."""
     return any(
-        is_chained(state, [node for node in products if _loop_of(state, node) is loop], loop)
+        is_chained(state, [node for node in products if loop_of(state, node) is loop], loop)
         for loop in loops
         if loop is not None
     )
@@ -211,14 +209,6 @@ def _forms(state: Planning, products: list[Node], loops: list[Node | None]) -> d
     # What one group computes is hidden by what another multiplies at the same time.
     best = fits and flows and alone and not _computed(state, products)
     return dict([apart, together] if best else [together, apart])
-
-
-def _loop_of(state: Planning, node: Node) -> Node | None:
-    """The loop in whose turns a node runs, if it stands in one at the top of the program."""
-    loop = state.uses.loops.get(state.uses.region[node])
-    if loop is None or loop.op != "loop" or state.uses.region[loop] is not state.program.body:
-        return None
-    return loop
 
 
 def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -> Iterator[str]:
@@ -245,13 +235,13 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
     if _are_chained(state, products, loops) and _computed(state, products):
         yield "a product takes what is computed of another, and one what is computed of blocks"
     for node in products:
-        loop = _loop_of(state, node)
+        loop = loop_of(state, node)
         if loop is not None:
             yield from _of_product(state, node, loop)
     for node in state.program.body.walk():
         if node.op in ALONG - REDUCTIONS:
             yield f"a {node.op} along an axis may take more workgroup memory than is kept beside blocks"
-    if not _blocks(state, products):
+    if not brought_blocks(state, products):
         yield "no operand is a block of a tensor"
 
 
@@ -266,10 +256,10 @@ def _refusals_of_form(
     if teams > 1 and any(loop is not None and loop.args[2].op != "index" for loop in loops):
         yield "the loop's step is no constant, so nobody knows how many turns another team takes"
     chained = _are_chained(state, products, loops)
-    once = [node for node in _blocks(state, products) if is_once(state, node)] + _kept(state, products)
+    once = any(is_once(state, node) for node in brought_blocks(state, products))
     if chained and (teams > 1 or rows != _ROWS * groups):
         yield "a product takes what is computed of another"
-    if once and teams > 1:
+    if (once or kept_operands(state, products)) and teams > 1:
         yield "blocks stay for a whole program"
     in_parts = [node for node in products if parts_of(state, node) is not None]
     if chained and in_parts:
@@ -278,30 +268,10 @@ def _refusals_of_form(
     needed = _accumulators(state, products, loops, groups)
     if needed > most:
         yield f"accumulators take {needed} registers of each thread, and {most} leave enough"
-    turn, slots = _turn_bytes(state, products), max(state.program.stages, FEWEST_SLOTS)
-    room = state.target.facts.workgroup_memory - _fixed_bytes(state, products, teams, groups)
+    turn, slots = turn_bytes(state, products), max(state.program.stages, FEWEST_SLOTS)
+    room = state.target.facts.workgroup_memory - fixed_bytes(state, products, teams, groups)
     if slots * turn > room:
         yield f"{slots} turns of {turn} bytes are more than the {room} bytes of workgroup memory for them"
-
-
-def _turn_bytes(state: Planning, products: list[Node]) -> int:
-    """The workgroup memory of one turn's blocks, of all loops."""
-    return sum(_bytes(node) for node in _blocks(state, products) if not is_once(state, node))
-
-
-def _fixed_bytes(state: Planning, products: list[Node], teams: int, groups: int) -> int:
-    """At most so much workgroup memory is for other things than blocks of loops."""
-    scratch = _SCRATCH_BYTES if _moves(state) else _SPARE_BYTES
-    once = [node for node in _blocks(state, products) if is_once(state, node)]
-    stays = sum(_bytes(node) for node in [*once, *_kept(state, products)])
-    return teams * (STORE_BUFFERS * _ROWS * groups * SPANS[0] + scratch) + stays
-
-
-def is_known_before(state: Planning, node: Node) -> bool:
-    """Whether an index follows from the program's place, sizes and numbers that the launch passes."""
-    if node.op in _OF_TENSORS:
-        return False
-    return all(is_known_before(state, arg) for arg in node.args)
 
 
 def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str]:
@@ -318,56 +288,13 @@ def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str]:
         found = operand(arg)
         if side in computed:
             for block in computed[side].blocks:
-                yield from _of_block(state, block, loop)
+                yield from why_not_brought(state, block, loop)
         elif found.node.op == "read":
             if not used_by_products_only(found.node, state.uses):
-                yield f"blocks of {_name(state, found.node)} are computed on, too"
-            yield from _of_block(state, found.node, loop)
+                yield f"blocks of {tensor_name(state, found.node)} are computed on, too"
+            yield from why_not_brought(state, found.node, loop)
         else:
             yield from of_computed(state, found, side, loop)
-
-
-def _of_block(state: Planning, node: Node, loop: Node) -> Iterator[str]:
-    """Why the copy engine cannot bring an operand's block ahead of the products."""
-    once = is_once(state, node)
-    if not once and state.uses.region[node] is not loop.regions[0]:
-        yield "an operand is read in another loop or branch"
-        return
-    view = node.attr
-    assert isinstance(view, View)
-    name = _name(state, node)
-    known = all(is_known_before(state, arg) for arg in node.args)
-    follows = all(_follows(state, arg, loop) for arg in node.args)
-    if not known and (once or not depends_on_counter_only(node, loop, state.uses) or not follows):
-        yield f"where blocks of {name} lie depends on what tensors hold or on earlier turns"
-    if len(view.block) != 2 or max(view.block) > _LARGEST_BOX:
-        yield f"a block of {name} is no box of at most {_LARGEST_BOX} x {_LARGEST_BOX}"
-    axis = fast_axis(state.signature, node)
-    if not has_boxes(state, view.tensor) or axis is None:
-        yield f"the copy engine cannot move boxes of {name}: an address or step is no multiple of 16 bytes"
-    elif not starts_at_chunks(state, node, axis):
-        yield f"windows of {name} may start at no multiple of 16 bytes"
-    elif node.dtype.bytes * node.shape[axis] < SPANS[-1]:  # type: ignore[union-attr]
-        yield f"rows of blocks of {name} are shorter than {SPANS[-1]} bytes"
-    if view.pad not in (0, False):
-        yield f"outside {name} the copy engine gives zeros, and pad is {view.pad!r}"
-    if any(each.op in EFFECTS and tensor_of(each) == view.tensor for each in state.program.body.walk()):
-        yield f"{name} is written, too"
-
-
-def _name(state: Planning, node: Node) -> str:
-    """The tensor that a read's blocks are of."""
-    assert isinstance(node.attr, View)
-    return state.program.tensors[node.attr.tensor].name
-
-
-def _follows(state: Planning, node: Node, loop: Node) -> bool:
-    """Whether an index in a loop follows from its counter and what is known before the program runs."""
-    if node is loop.regions[0].params[0]:
-        return True
-    if node.op in _OF_TENSORS:
-        return False
-    return all(_follows(state, arg, loop) for arg in node.args)
 
 
 def _accumulators(state: Planning, products: list[Node], loops: list[Node | None], groups: int) -> int:
@@ -377,7 +304,7 @@ def _accumulators(state: Planning, products: list[Node], loops: list[Node | None
     for loop in filter(None, loops):
         carried = [param for param in loop.regions[0].params if param.is_tile]
         kept = {state.classes[param] for param in carried if param in state.classes}
-        inside = [node for node in products if _loop_of(state, node) is loop]
+        inside = [node for node in products if loop_of(state, node) is loop]
         beside = [math.prod(node.shape) for node in inside if state.classes[node] not in kept]
         found = [parts_of(state, node) for node in inside]
         parts = [_ROWS * groups * each.columns for each in found if each is not None]
@@ -386,98 +313,6 @@ def _accumulators(state: Planning, products: list[Node], loops: list[Node | None
     return most // threads
 
 
-def _blocks(state: Planning, products: list[Node]) -> list[Node]:
-    """The reads that products take, or compute operands of, each once."""
-    return list(dict.fromkeys(block for node in products for block in blocks_of(state, node)))
-
-
 def _computed(state: Planning, products: list[Node]) -> set[Node]:
     """What products compute of blocks for an operand in registers."""
     return {made for node in products for each in prologues_of(state, node) for made in each.made}
-
-
-def _kept(state: Planning, products: list[Node]) -> list[Node]:
-    """The operands that are computed outside of loops, each once: they stay in workgroup memory."""
-    found = dict.fromkeys(operand(arg).node for node in products for arg in node.args[:2])
-    return [node for node in found if node.op != "read" and is_once(state, node)]
-
-
-def _bytes(node: Node) -> int:
-    assert node.dtype is not None
-    return node.shape[0] * node.shape[1] * node.dtype.bytes
-
-
-# Stages
-
-
-def plan_brought_stages(state: Planning) -> None:
-    """How blocks lie in workgroup memory, and in how many slots."""
-    assert state.specialised is not None
-    products = list(state.dots)
-    blocks = _blocks(state, products)
-    once = [node for node in blocks if is_once(state, node)]
-    kept = _kept(state, products)
-    slots = state.program.stages or max(FEWEST_SLOTS, min(_MOST_SLOTS, slots_beside(state)))
-    streams = [Stream(None, (node,), 1) for node in once]
-    for loop in state.specialised.loops:
-        inside = [node for node in blocks if state.uses.region[node] is loop.regions[0]]
-        groups = [tuple(inside)]
-        if loop in state.specialised.chained:
-            groups = in_streams(inside, [node for node in products if _loop_of(state, node) is loop])
-        streams += [Stream(loop, group, slots) for group in groups if group]
-    state.specialised = replace(state.specialised, streams=tuple(streams), kept=tuple(kept))
-    for stream in streams:
-        for node in stream.nodes:
-            state.stages[node] = _stage(state, node, stream.loop, stream.slots)
-
-
-def slots_beside(state: Planning, sums: int = 0) -> int:
-    """The turns' blocks for which there is workgroup memory beside all else, and so many bytes of sums."""
-    found, products = state.specialised, list(state.dots)
-    assert found is not None
-    direct = any(node.op in EFFECTS and node not in found.stores for node in state.program.body.walk())
-    fixed = sum(elements * dtype.bytes for dtype, elements in found.pieces().items())
-    fixed += found.teams * found.together * _SCRATCH_BYTES if direct or _moves(state) else _SPARE_BYTES
-    if found.cluster is not None:
-        fixed += found.cluster.received_bytes(state.warps * state.target.facts.lanes)
-    once = [node for node in _blocks(state, products) if is_once(state, node)]
-    stay = sum(_bytes(node) for node in [*once, *_kept(state, products)])
-    memory = state.target.facts.workgroup_memory
-    if found.resident > 1:
-        memory = half_memory(state.target)
-    return (memory - fixed - found.together * stay - sums) // max(_turn_bytes(state, products), 1)
-
-
-def _moves(state: Planning) -> bool:
-    """Whether something may go between layouts through workgroup memory."""
-    return any(
-        (node.op in ALONG and not _is_in_warps(state, node))
-        or (node.op == "transpose" and not used_by_products_only(node, state.uses))
-        for node in state.program.body.walk()
-    )
-
-
-def _is_in_warps(state: Planning, node: Node) -> bool:
-    """Whether a reduction goes along the rows of a product's result, of which warps have whole ones."""
-    reduced = node.args[0]
-    return (
-        reduced in state.classes
-        and any(
-            each.op == "dot" and node.attr == (0 if is_turned(state, each) else 1)
-            for each in state.classes[reduced].nodes
-        )
-    )
-
-
-def _stage(state: Planning, node: Node, loop: Node | None, slots: int) -> Stage:
-    dtype = node.dtype
-    assert dtype is not None
-    axis = fast_axis(state.signature, node)
-    assert axis is not None
-    span = span_of(dtype, node.shape[axis])
-    tile = panel_tile(dtype, (node.shape[0], node.shape[1]), axis)
-    what = "rows" if axis == 1 else "columns"
-    name = f"boxes of {node.shape[1 - axis]} {what} by the copy engine"
-    told = "once" if loop is None else f"{slots} turns ahead"
-    state.chose(node, COPY, Choice((Candidate(name, True, told),), name))
-    return Stage(tile, loop, slots, UNIFORM, axis, 1, True, (False, False), False, span)

@@ -1,0 +1,132 @@
+"""The blocks that the copy engine brings: how they lie in workgroup memory, and in how many slots."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gizml_tile.lowering.planning.boxes import is_once, loop_of
+from gizml_tile.lowering.planning.bulk_stores import STORE_BUFFERS
+from gizml_tile.lowering.planning.chained import in_streams
+from gizml_tile.lowering.planning.group_products import is_turned
+from gizml_tile.lowering.planning.operands import operand, used_by_products_only
+from gizml_tile.lowering.planning.panels import SPANS, panel_tile, span_of
+from gizml_tile.lowering.planning.plan import UNIFORM, Stage, Stream
+from gizml_tile.lowering.planning.prologues import blocks_of
+from gizml_tile.lowering.planning.residency import half_memory
+from gizml_tile.lowering.planning.stages import COPY, fast_axis
+from gizml_tile.lowering.planning.variants import Candidate, Choice
+from gizml_tile.nodes import ALONG, EFFECTS, Node
+
+if TYPE_CHECKING:
+    from gizml_tile.lowering.planning.planner import Planning
+
+# Measured on an H200: more slots than this bring nothing.
+FEWEST_SLOTS, _MOST_SLOTS = 2, 8
+_ROWS = 64  # of a product by four warps
+# Workgroup memory for what moves between layouts, where something does.
+_SCRATCH_BYTES = 32 * 1024
+# What is left for alignment where nothing moves.
+_SPARE_BYTES = 1024
+
+
+def turn_bytes(state: Planning, products: list[Node]) -> int:
+    """The workgroup memory of one turn's blocks, of all loops."""
+    return sum(block_bytes(node) for node in brought_blocks(state, products) if not is_once(state, node))
+
+
+def fixed_bytes(state: Planning, products: list[Node], teams: int, groups: int) -> int:
+    """At most so much workgroup memory is for other things than blocks of loops."""
+    scratch = _SCRATCH_BYTES if _moves(state) else _SPARE_BYTES
+    once = [node for node in brought_blocks(state, products) if is_once(state, node)]
+    stays = sum(block_bytes(node) for node in [*once, *kept_operands(state, products)])
+    return teams * (STORE_BUFFERS * _ROWS * groups * SPANS[0] + scratch) + stays
+
+
+def brought_blocks(state: Planning, products: list[Node]) -> list[Node]:
+    """The reads that products take, or compute operands of, each once."""
+    return list(dict.fromkeys(block for node in products for block in blocks_of(state, node)))
+
+
+def kept_operands(state: Planning, products: list[Node]) -> list[Node]:
+    """The operands that are computed outside of loops, each once: they stay in workgroup memory."""
+    found = dict.fromkeys(operand(arg).node for node in products for arg in node.args[:2])
+    return [node for node in found if node.op != "read" and is_once(state, node)]
+
+
+def block_bytes(node: Node) -> int:
+    assert node.dtype is not None
+    return node.shape[0] * node.shape[1] * node.dtype.bytes
+
+
+def plan_brought_stages(state: Planning) -> None:
+    """How blocks lie in workgroup memory, and in how many slots."""
+    assert state.specialised is not None
+    products = list(state.dots)
+    blocks = brought_blocks(state, products)
+    once = [node for node in blocks if is_once(state, node)]
+    kept = kept_operands(state, products)
+    slots = state.program.stages or max(FEWEST_SLOTS, min(_MOST_SLOTS, slots_beside(state)))
+    streams = [Stream(None, (node,), 1) for node in once]
+    for loop in state.specialised.loops:
+        inside = [node for node in blocks if state.uses.region[node] is loop.regions[0]]
+        groups = [tuple(inside)]
+        if loop in state.specialised.chained:
+            groups = in_streams(inside, [node for node in products if loop_of(state, node) is loop])
+        streams += [Stream(loop, group, slots) for group in groups if group]
+    state.specialised = replace(state.specialised, streams=tuple(streams), kept=tuple(kept))
+    for stream in streams:
+        for node in stream.nodes:
+            state.stages[node] = _stage(state, node, stream.loop, stream.slots)
+
+
+def slots_beside(state: Planning, sums: int = 0) -> int:
+    """The turns' blocks for which there is workgroup memory beside all else, and so many bytes of sums."""
+    found, products = state.specialised, list(state.dots)
+    assert found is not None
+    direct = any(node.op in EFFECTS and node not in found.stores for node in state.program.body.walk())
+    fixed = sum(elements * dtype.bytes for dtype, elements in found.pieces().items())
+    fixed += found.teams * found.together * _SCRATCH_BYTES if direct or _moves(state) else _SPARE_BYTES
+    if found.cluster is not None:
+        fixed += found.cluster.received_bytes(state.warps * state.target.facts.lanes)
+    once = [node for node in brought_blocks(state, products) if is_once(state, node)]
+    stay = sum(block_bytes(node) for node in [*once, *kept_operands(state, products)])
+    memory = state.target.facts.workgroup_memory
+    if found.resident > 1:
+        memory = half_memory(state.target)
+    return (memory - fixed - found.together * stay - sums) // max(turn_bytes(state, products), 1)
+
+
+def _moves(state: Planning) -> bool:
+    """Whether something may go between layouts through workgroup memory."""
+    return any(
+        (node.op in ALONG and not _is_in_warps(state, node))
+        or (node.op == "transpose" and not used_by_products_only(node, state.uses))
+        for node in state.program.body.walk()
+    )
+
+
+def _is_in_warps(state: Planning, node: Node) -> bool:
+    """Whether a reduction goes along the rows of a product's result, of which warps have whole ones."""
+    reduced = node.args[0]
+    return (
+        reduced in state.classes
+        and any(
+            each.op == "dot" and node.attr == (0 if is_turned(state, each) else 1)
+            for each in state.classes[reduced].nodes
+        )
+    )
+
+
+def _stage(state: Planning, node: Node, loop: Node | None, slots: int) -> Stage:
+    dtype = node.dtype
+    assert dtype is not None
+    axis = fast_axis(state.signature, node)
+    assert axis is not None
+    span = span_of(dtype, node.shape[axis])
+    tile = panel_tile(dtype, (node.shape[0], node.shape[1]), axis)
+    what = "rows" if axis == 1 else "columns"
+    name = f"boxes of {node.shape[1 - axis]} {what} by the copy engine"
+    told = "once" if loop is None else f"{slots} turns ahead"
+    state.chose(node, COPY, Choice((Candidate(name, True, told),), name))
+    return Stage(tile, loop, slots, UNIFORM, axis, 1, True, (False, False), False, span)
