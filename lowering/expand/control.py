@@ -26,6 +26,7 @@ from gizml_tile.lowering.expand.specialised import (
     give_once,
     is_shared,
     keep,
+    read_beside,
     store_in_bulk,
     take_once,
     turns_of,
@@ -131,6 +132,8 @@ def _expand_read(x: Expansion, node: Node) -> None:
         _define_read(x, node, expand_read(x, node, layout), layout)
     elif node in x.rings and stage.loop is None:
         take_once(x, node)
+    elif x.plan.specialised is not None and node in x.plan.specialised.beside:
+        _define(x, node, read_beside(x, node))
     elif stage.loop is None:
         stage_here(x, node)
     else:

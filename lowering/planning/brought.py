@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gizml_tile.dtypes import MASK, U8
 from gizml_tile.lowering.planning.boxes import is_once, loop_of
 from gizml_tile.lowering.planning.bulk_stores import STORE_BUFFERS
 from gizml_tile.lowering.planning.chained import in_streams
@@ -55,6 +56,7 @@ def kept_operands(state: Planning, products: list[Node]) -> list[Node]:
 
 
 def block_bytes(node: Node) -> int:
+    """The workgroup memory of a block."""
     assert node.dtype is not None
     return node.shape[0] * node.shape[1] * node.dtype.bytes
 
@@ -66,22 +68,61 @@ def plan_brought_stages(state: Planning) -> None:
     blocks = brought_blocks(state, products)
     once = [node for node in blocks if is_once(state, node)]
     kept = kept_operands(state, products)
-    slots = state.program.stages or max(FEWEST_SLOTS, min(_MOST_SLOTS, slots_beside(state)))
+    slots, slots_of_others = _slots(state)
     streams = [Stream(None, (node,), 1) for node in once]
     for loop in state.specialised.loops:
         inside = [node for node in blocks if state.uses.region[node] is loop.regions[0]]
         groups = [tuple(inside)]
         if loop in state.specialised.chained:
             groups = in_streams(inside, [node for node in products if loop_of(state, node) is loop])
-        streams += [Stream(loop, group, slots) for group in groups if group]
+        found = [Stream(loop, group, slots) for group in groups if group]
+        found += [
+            Stream(loop, (node,), slots_of_others, _shares(state, node))
+            for node in state.specialised.beside
+            if state.uses.region[node] is loop.regions[0]
+        ]
+        # The one thread that brings waits for slots in the order in which they are given back.
+        streams += sorted(found, key=lambda stream: _first_use(state, stream))
     state.specialised = replace(state.specialised, streams=tuple(streams), kept=tuple(kept))
     for stream in streams:
         for node in stream.nodes:
             state.stages[node] = _stage(state, node, stream.loop, stream.slots)
 
 
+def _slots(state: Planning) -> tuple[int, int]:
+    """The slots of blocks that products take, and of those that are computed on beside them."""
+    found = state.specialised
+    assert found is not None
+    turn, beside = turn_bytes(state, list(state.dots)), sum(map(block_bytes, found.beside)) * found.together
+    room = _room(state)
+    slots = state.program.stages or max(FEWEST_SLOTS, min(_MOST_SLOTS, room // max(turn + beside, 1)))
+    return slots, max(1, min(slots, (room - slots * turn) // max(beside, 1)))
+
+
+def _first_use(state: Planning, stream: Stream) -> int:
+    """Where in the loop's body a stream's blocks are first taken."""
+    assert stream.loop is not None and state.specialised is not None
+    nodes = stream.loop.regions[0].nodes
+    takers = [node for node in state.dots if set(blocks_of(state, node)) & set(stream.nodes)]
+    return min(nodes.index(node) for node in takers or stream.nodes if node in nodes)
+
+
+def _shares(state: Planning, node: Node) -> int:
+    """The groups of warps that have their own part of a block: whole rows, or whole panels of columns."""
+    found, axis = state.specialised, fast_axis(state.signature, node)
+    assert found is not None and node.dtype is not None
+    own = node.shape[0] // found.groups * node.dtype.bytes
+    whole = axis == 1 or own % span_of(node.dtype, node.shape[0]) == 0
+    return found.all_groups if whole else found.together
+
+
 def slots_beside(state: Planning, sums: int = 0) -> int:
     """The turns' blocks for which there is workgroup memory beside all else, and so many bytes of sums."""
+    return _room(state, sums) // max(turn_bytes(state, list(state.dots)), 1)
+
+
+def _room(state: Planning, sums: int = 0) -> int:
+    """The workgroup memory for blocks of loops beside all else, and so many bytes of sums."""
     found, products = state.specialised, list(state.dots)
     assert found is not None
     direct = any(node.op in EFFECTS and node not in found.stores for node in state.program.body.walk())
@@ -94,7 +135,7 @@ def slots_beside(state: Planning, sums: int = 0) -> int:
     memory = state.target.facts.workgroup_memory
     if found.resident > 1:
         memory = half_memory(state.target)
-    return (memory - fixed - found.together * stay - sums) // max(turn_bytes(state, products), 1)
+    return memory - fixed - found.together * stay - sums
 
 
 def _moves(state: Planning) -> bool:
@@ -119,10 +160,9 @@ def _is_in_warps(state: Planning, node: Node) -> bool:
 
 
 def _stage(state: Planning, node: Node, loop: Node | None, slots: int) -> Stage:
-    dtype = node.dtype
-    assert dtype is not None
     axis = fast_axis(state.signature, node)
-    assert axis is not None
+    assert node.dtype is not None and axis is not None
+    dtype = U8 if node.dtype is MASK else node.dtype
     span = span_of(dtype, node.shape[axis])
     tile = panel_tile(dtype, (node.shape[0], node.shape[1]), axis)
     what = "rows" if axis == 1 else "columns"

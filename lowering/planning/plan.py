@@ -181,11 +181,15 @@ class BulkStore:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Blocks that come together: in each turn of a ``loop``, in so many slots; without a loop once."""
+    """Blocks that come together: in each turn of a ``loop``, in so many slots; without a loop once.
+
+    With ``shares`` each of so many groups of four warps has its own rows of them, and barriers of its own.
+    """
 
     loop: Node | None
     nodes: tuple[Node, ...]
     slots: int
+    shares: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +250,13 @@ class Specialised:
     before the loop. What is ``computed`` of blocks for a product's operand is made where the product
     takes it. Operands that are ``kept`` are computed once, and stay in workgroup memory. In ``chained``
     loops a product takes what is computed of another's result, and some of them run rotated by one turn.
-    ``powers`` are approximate exponentials of differences that are scaled in one operation, ``guarded``
-    selects that first look at the whole mask. ``longest_first`` tells that programs later along the first
-    axis take more turns. Groups ``in_order`` begin the products of a turn one after the other, so that
-    while one computes the next multiplies. With a ``cluster`` some workgroups share each program, of
-    which there are few. ``together`` neighbours along axis ``along`` of the grid share a workgroup, each
-    with groups of its own, as their loops take the same blocks; in ``uneven`` loops some take other turns
-    than the others.
+    Blocks ``beside`` are brought for what else is computed there. ``powers`` are approximate exponentials
+    of differences that are scaled in one operation, ``guarded`` selects that first look at the whole mask.
+    ``longest_first`` tells that programs later along the first axis take more turns. Groups ``in_order``
+    begin the products of a turn one after the other, so that while one computes the next multiplies. With
+    a ``cluster`` some workgroups share each program, of which there are few. ``together`` neighbours along
+    axis ``along`` of the grid share a workgroup, each with groups of its own, as their loops take the same
+    blocks; in ``uneven`` loops some take other turns than the others.
     """
 
     teams: int
@@ -267,6 +271,7 @@ class Specialised:
     streams: tuple[Stream, ...] = ()
     kept: tuple[Node, ...] = ()
     chained: Mapping[Node, Rotation | None] = field(default_factory=dict)
+    beside: tuple[Node, ...] = ()
     powers: frozenset[Node] = frozenset()
     guarded: frozenset[Node] = frozenset()
     resident: int = 1
@@ -369,7 +374,7 @@ class Plan:
         """Transaction barriers: two for each slot of a ring of blocks, and one of a cluster."""
         if self.specialised is None:
             return 0
-        rings = sum(2 * stream.slots for stream in self.specialised.streams)
+        rings = sum(2 * stream.slots * stream.shares for stream in self.specialised.streams)
         return rings + (self.specialised.cluster is not None) + self.specialised.requests
 
     @property

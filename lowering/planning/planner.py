@@ -172,12 +172,13 @@ def _is_bypassed(state: Planning, node: Node) -> bool:
 
 def _homes(state: Planning, bypassed: frozenset[Node]) -> dict[Node, TileLayout]:
     """The layouts of tiles in registers; blocks that only products take never are."""
+    beside = () if state.specialised is None else state.specialised.beside
     return {
         node: state.layouts[each]
         for node, each in state.classes.items()
         if each in state.layouts
         and node not in bypassed
-        and (node not in state.stages or each in state.fragments)
+        and (node not in state.stages or each in state.fragments or node in beside)
     }
 
 

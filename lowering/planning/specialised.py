@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gizml_tile.lowering.planning.beside import blocks_beside
 from gizml_tile.lowering.planning.boxes import (
     is_known_before,
     is_once,
@@ -16,6 +17,7 @@ from gizml_tile.lowering.planning.boxes import (
 )
 from gizml_tile.lowering.planning.brought import (
     FEWEST_SLOTS,
+    block_bytes,
     brought_blocks,
     fixed_bytes,
     kept_operands,
@@ -118,15 +120,15 @@ def _chain(state: Planning, products: list[Node]) -> None:
     }
     if not loops:
         return
-    fixed, turn = fixed_bytes(state, products, 1, 1), turn_bytes(state, products)
+    fixed, turn = fixed_bytes(state, products, 1, found.groups), turn_bytes(state, products)
     together = plan_together(state, loops, REGISTERS[1] - _KEPT_REGISTERS, TOGETHER * fixed, turn)
     registers = _CHAINED_REGISTERS if found.groups > 1 else (0, 0)
     if together is not None:
-        registers = REGISTERS
+        registers, fixed = REGISTERS, TOGETHER * fixed
         found = replace(found, together=TOGETHER, along=together.axis, uneven=together.uneven)
-    elif found.groups == 1 and max(state.program.stages, FEWEST_SLOTS) * turn + fixed <= half_memory(
-        state.target
-    ):
+    fixed += max(state.program.stages, FEWEST_SLOTS) * turn
+    beside = blocks_beside(state, loops, found.together, state.target.facts.workgroup_memory - fixed)
+    if found.all_groups == 1 and fixed + sum(map(block_bytes, beside)) <= half_memory(state.target):
         # A group alone waits for its own products: another workgroup should use the units meanwhile.
         registers, resident = _SHARED_REGISTERS, 2
     limit = (registers[1] or state.target.facts.registers) - _KEPT_REGISTERS
@@ -141,6 +143,7 @@ def _chain(state: Planning, products: list[Node]) -> None:
         registers=registers,
         flowing={loop: count for loop, count in found.flowing.items() if loop not in chained},
         chained=chained,
+        beside=beside,
         resident=resident,
         powers=powers(state),
         guarded=_guarded(state),

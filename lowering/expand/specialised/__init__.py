@@ -70,7 +70,7 @@ from gizml_tile.lowering.expand.specialised.clusters import (
 )
 from gizml_tile.lowering.expand.specialised.kept import keep, open_kept
 from gizml_tile.lowering.expand.specialised.pieces import open_pieces
-from gizml_tile.lowering.expand.specialised.ring import give_once, open_rings, take_once
+from gizml_tile.lowering.expand.specialised.ring import give_once, open_rings, read_beside, take_once
 from gizml_tile.lowering.expand.specialised.roles import expand_roles
 from gizml_tile.lowering.expand.specialised.store import fetch_early, store_in_bulk
 
@@ -90,6 +90,7 @@ __all__ = [
     "open_pieces",
     "open_rings",
     "open_sums",
+    "read_beside",
     "store_in_bulk",
     "take_once",
     "turns_of",

@@ -60,6 +60,7 @@ def _in_order(
 def expand_chained_product(x: Expansion, product: Node) -> Value:
     """``c + a @ b`` in the layout of the groups' result; it is there when this returns."""
     rings = [ring for loop in x.plan.specialised.chained for ring in bulk_rings(x, loop)]  # type: ignore[union-attr]
+    rings = [ring for ring in rings if ring.users]
     for ring in rings:
         if ring.users[0] is product:
             ring.take()

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from gizml_tile.dtypes import F32, I32, I64
 from gizml_tile.layout.banks import CHUNK_BYTES
 from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.fragments import fragment_from_shared
 from gizml_tile.lowering.expand.sources import Shared
 from gizml_tile.lowering.expand.specialised.boxes import corner, panel
 from gizml_tile.lowering.expand.specialised.clusters import turns_of
 from gizml_tile.lowering.expand.specialised.neighbours import of_neighbour, turns_of_all
+from gizml_tile.lowering.expand.storage import from_storage
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.nodes import Node, View
@@ -32,8 +34,9 @@ class BulkRing:
     loop carries is the slot's number and the parity of the phase that it is in, which go on from program to
     program: ``state`` has both now, apart so that a turn can begin at once. Each warp gives back what its
     threads read, ``by_warps``, and each group what only products take. A slot has blocks of ``each`` of so
-    many programs that share the workgroup. Where teams take turns, one waits at barrier ``enter`` before the
-    loop, and lets the other go at ``leave`` after it.
+    many programs that share the workgroup. With ``shares`` each of so many groups, of all programs, has its
+    own part of a slot's blocks, and two barriers for that alone. Where teams take turns, one waits at
+    barrier ``enter`` before the loop, and lets the other go at ``leave`` after it.
     """
 
     x: Expansion
@@ -47,6 +50,7 @@ class BulkRing:
     state: Value
     by_warps: bool = False
     each: int = 1
+    shares: int = 1
     enter: int | None = None
     leave: int | None = None
     _start: Value | None = None
@@ -85,11 +89,11 @@ class BulkRing:
         """Wait until the blocks that come next are there."""
         build = self.x.build
         number, parity = self._split(self.state)
-        build.signal_wait(build.add(number, build.constant(self.full, I32)), parity)
+        build.signal_wait(self._full(number, self._own_share()), parity)
         if self.each > 1:
-            # The only slot has a block of each program's own.
+            # A slot has a block of each program's own.
             assert self.x.neighbour is not None
-            number = self.x.neighbour
+            number = build.add(build.mul(number, build.constant(self.each, I32)), self.x.neighbour)
         for node, buffer in zip(self.nodes, self.buffers, strict=True):
             tile = self.x.plan.stages[node].tile
             base = build.mul(number, build.constant(tile.elements, I32))
@@ -126,7 +130,7 @@ class BulkRing:
         """One thread of each group tells that its products have read a slot, or of each warp that it has."""
         build = self.x.build
         number, _ = self._split(slot)
-        empty = build.add(number, build.constant(self.full + self.slots, I32))
+        empty = self._empty(number, self._own_share())
         leading = build.map("eq", build.lane(), build.constant(0, I32)) if self.by_warps else leads(self.x)
         build.when(build.both(leading, mask), lambda: build.signal_arrive(empty))
 
@@ -183,49 +187,83 @@ class BulkRing:
     def prepare(self) -> None:
         """Set up the barriers; by one thread."""
         build = self.x.build
-        for slot in range(self.slots):
-            build.signal_init(build.constant(self.full + slot, I32), 1)
-            arrivals = self.groups * (_GROUP_WARPS if self.by_warps else 1)
-            build.signal_init(build.constant(self.full + self.slots + slot, I32), arrivals)
+        arrivals = self.groups // self.shares * (_GROUP_WARPS if self.by_warps else 1)
+        for share in range(self.shares):
+            for slot in range(self.slots):
+                number = build.constant(slot, I32)
+                build.signal_init(self._full(number, build.constant(share, I32)), 1)
+                build.signal_init(self._empty(number, build.constant(share, I32)), arrivals)
 
-    def bring(self) -> None:
-        """Bring the next blocks; by one thread."""
+    def bring(self, counter: Value | None = None) -> None:
+        """Bring the next blocks, in a loop those of the turn that ``counter`` tells; by one thread."""
         x, build = self.x, self.x.build
         number, parity = self._split(self.state)
-        full = build.add(number, build.constant(self.full, I32))
-        empty = build.add(number, build.constant(self.full + self.slots, I32))
-        # In the first round every slot is empty: the phase before the first counts as over.
-        build.signal_wait(empty, build.map("xor", parity, build.constant(1, I32)))
+        before = build.map("xor", parity, build.constant(1, I32))
         tiles = [x.plan.stages[node].tile for node in self.nodes]
-        build.signal_expect(full, self.each * sum(tile.elements * tile.dtype.bytes for tile in tiles))
-        for place in range(self.each):
-            if self.each > 1:
+        bytes = self.each * sum(tile.elements * tile.dtype.bytes for tile in tiles)
+        for share in range(self.shares):
+            full, empty = (find(number, build.constant(share, I32)) for find in (self._full, self._empty))
+            # In the first round every slot is empty: the phase before the first counts as over.
+            build.signal_wait(empty, before)
+            build.signal_expect(full, bytes // self.shares)
+            if self.each == 1:
+                self._bring_blocks(number, full, share)
+                continue
+            slot = build.mul(number, build.constant(self.each, I32))
+            for place in range(self.each) if self.shares == 1 else [share]:
                 with of_neighbour(x, place):
-                    self._bring_blocks(build.constant(place, I32), full)
-            else:
-                self._bring_blocks(number, full)
+                    if self.loop is not None and counter is not None:
+                        x.define_index(self.loop.regions[0].params[0], counter)
+                    self._bring_blocks(build.add(slot, build.constant(place, I32)), full)
         self.state = self._following(self.state)
 
-    def _bring_blocks(self, slot: Value, full: Value) -> None:
+    def _bring_blocks(self, slot: Value, full: Value, share: int = 0) -> None:
         for node, buffer in zip(self.nodes, self.buffers, strict=True):
             with self.x.at(node):
-                self._bring_block(node, buffer, slot, full)
+                self._bring_block(node, buffer, slot, full, share)
 
-    def _bring_block(self, node: Node, buffer: int, slot: Value, full: Value) -> None:
+    def _bring_block(self, node: Node, buffer: int, slot: Value, full: Value, share: int) -> None:
         x, build, view, stage = self.x, self.x.build, node.attr, self.x.plan.stages[node]
         assert isinstance(view, View)
         lines, extent = stage.tile.shape[1 - stage.axis], stage.tile.shape[stage.axis]
         width = stage.span // stage.tile.dtype.bytes
         first = build.mul(slot, build.constant(stage.tile.elements, I32))
         where = corner(x, node)
-        along = len(where) - 2 + stage.axis
-        bulk = panel(view, len(node.args), buffer, lines, width, stage.span, stage.axis)
+        along, across = len(where) - 2 + stage.axis, len(where) - 1 - stage.axis
+        # A group's own rows are some lines of all panels, or all lines of some panels.
+        rows = stage.tile.shape[0] // (self.shares if self.each == 1 else 1)
+        (line, own), panels = ((share * rows, rows), range(0, extent, width))
+        if stage.axis == 0:
+            (line, own), panels = (0, lines), range(share * rows, (share + 1) * rows, width)
+        bulk = panel(view, len(node.args), buffer, own, width, stage.span, stage.axis)
         # Products of F32 blocks take TF32.
-        bulk = replace(bulk, rounded=stage.tile.dtype is F32)
-        for start in range(0, extent, width):
-            to = build.add(first, build.constant(start * lines, I32))
-            there = build.add(where[along], build.constant(start, I32))
-            build.bulk_load(bulk, to, [*where[:along], there, *where[along + 1 :]], full)
+        bulk = replace(bulk, rounded=stage.tile.dtype is F32 and bool(self.users))
+        for start in panels:
+            to = build.add(first, build.constant(start * lines + line * width, I32))
+            there = list(where)
+            there[along] = build.add(there[along], build.constant(start, I32))
+            there[across] = build.add(there[across], build.constant(line, I32))
+            build.bulk_load(bulk, to, there, full)
+
+    def _full(self, slot: Value, share: Value) -> Value:
+        """The barrier that tells that a group's part of a slot is full, or all of it where they share it."""
+        build = self.x.build
+        own = build.mul(share, build.constant(2 * self.slots, I32))
+        return build.add(build.add(slot, own), build.constant(self.full, I32))
+
+    def _empty(self, slot: Value, share: Value) -> Value:
+        """The barrier that tells that a group, or all, have given a slot back."""
+        return self.x.build.add(self._full(slot, share), self.x.build.constant(self.slots, I32))
+
+    def _own_share(self) -> Value:
+        """Which part of a slot is this group's."""
+        build = self.x.build
+        if self.shares == 1:
+            return build.constant(0, I32)
+        if self.each > 1:
+            assert self.x.neighbour is not None
+            return self.x.neighbour
+        return build.map("ushr", build.warp(), build.constant(_GROUP_WARPS.bit_length() - 1, I32))
 
     def _split(self, state: Value) -> tuple[Value, Value]:
         return self.x.build.pick(state, [0]), self.x.build.pick(state, [1])
@@ -254,7 +292,7 @@ def bring_turns(x: Expansion, loop: Node, rings: Sequence[BulkRing]) -> None:
             x.define_index(loop.regions[0].params[0], counter)
             for ring, state in zip(rings, states, strict=True):
                 ring.state = state
-                ring.bring()
+                ring.bring(counter)
             return [ring.state for ring in rings]
 
     with x.at(loop):
@@ -273,6 +311,17 @@ def take_once(x: Expansion, node: Node) -> None:
     ring = x.rings[node]
     assert isinstance(ring, BulkRing)
     ring.take()
+
+
+def read_beside(x: Expansion, node: Node) -> Value:
+    """A group's own rows of a block that is computed on beside products; it is given back at once."""
+    ring, home = x.rings[node], x.home(node)
+    assert isinstance(ring, BulkRing) and home is not None and node.dtype is not None
+    ring.take()
+    value = fragment_from_shared(x, x.shared(node), home)
+    x.build.warp_barrier()
+    ring.give()
+    return from_storage(x.build, value, node.dtype)
 
 
 def give_once(x: Expansion, loop: Node) -> None:
@@ -296,7 +345,8 @@ def open_rings(x: Expansion) -> None:
     full = 0
     for stream in x.plan.specialised.streams:
         buffers = []
-        each = x.plan.specialised.together if stream.loop is None else 1
+        beside = any(node in x.plan.specialised.beside for node in stream.nodes)
+        each = x.plan.specialised.together if stream.loop is None or beside else 1
         for node in stream.nodes:
             tile = x.plan.stages[node].tile
             name = x.program.tensors[node.attr.tensor].name  # type: ignore[union-attr]
@@ -313,11 +363,22 @@ def open_rings(x: Expansion) -> None:
         key = stream.loop if whole else stream.nodes[0]
         assert key is not None
         state, groups = first_state(x), x.plan.specialised.all_groups
-        read = any(node in x.plan.specialised.computed for node in stream.nodes)
+        read = beside or any(node in x.plan.specialised.computed for node in stream.nodes)
         x.rings[key] = BulkRing(
-            x, stream.loop, stream.nodes, users, buffers, stream.slots, full, groups, state, read, each
+            x,
+            stream.loop,
+            stream.nodes,
+            users,
+            buffers,
+            stream.slots,
+            full,
+            groups,
+            state,
+            read,
+            each,
+            stream.shares,
         )
-        full += 2 * stream.slots
+        full += 2 * stream.slots * stream.shares
 
 
 def bulk_rings(x: Expansion, loop: Node | None) -> list[BulkRing]:

@@ -141,4 +141,5 @@ class Rotated:
 
     def _of(self, last: bool) -> list[BulkRing]:
         """The rings of the last product, or of the first ones."""
-        return [ring for ring in self.rings if (ring.users[0] is self.rotation.product) == last]
+        rings = [ring for ring in self.rings if ring.users]
+        return [ring for ring in rings if (ring.users[0] is self.rotation.product) == last]

@@ -72,7 +72,7 @@ def _is_last(x: Expansion, ring: BulkRing) -> bool:
     """Whether the last product of a turn takes a ring's blocks."""
     assert x.plan.specialised is not None and ring.loop is not None
     rotation = x.plan.specialised.chained[ring.loop]
-    return rotation is not None and ring.users[0] is rotation.product
+    return rotation is not None and rotation.product in ring.users[:1]
 
 
 def run_or_pass(x: Expansion, rings: Sequence[BulkRing], exists: Value, expand: Callable[[], None]) -> None:
