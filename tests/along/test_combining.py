@@ -171,3 +171,15 @@ def test_values_that_nobody_uses():
         z = np.asarray(x, order=order)
         (sums,) = outputs(None, [z], lambda p, a: a.cumsum(0) + a.T.cumsum(1).T, ((32, 64), np.int32))
         np.testing.assert_array_equal(sums, 2 * np.cumsum(x, 0))
+
+
+def test_running_values_that_only_a_loop_gives():
+    """The turns of a loop all give the same, which moves before it; their result is its only use."""
+    x, y = elements((4, 8), np.int32), np.zeros((4, 8), np.int32)
+
+    def body(p):
+        a = p.read(x, [4, 8]).at([0, 0])
+        p.write(y, [4, 8]).put(p.fold(0, 3, a, lambda k, total: a.cumsum(1)), [0, 0])
+
+    tile.run((1,), body)
+    np.testing.assert_array_equal(y, np.cumsum(x, 1))

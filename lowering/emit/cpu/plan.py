@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from gizml_tile.lowering.emit.cpu.cost import is_heavy
 from gizml_tile.lowering.emit.cpu.deep import DeepProduct, deep_product
-from gizml_tile.lowering.emit.cpu.homes import choose_homes
+from gizml_tile.lowering.emit.cpu.homes import captured, choose_homes
 from gizml_tile.lowering.emit.cpu.packing import (
     CHUNK_DEPTH,
     TOTAL_PADDING,
@@ -229,8 +229,11 @@ class _Planner(Placement):
 
     def _is_used(self, node: Node) -> bool:
         """Whether something uses a node's own value, beside those that are further values of it."""
-        users = (user for user in self.region.walk() if user.op != "part")
-        return node in self.region.results or any(node in user.args for user in users)
+        users = (user for user in self.region.nodes if user.op != "part")
+        return node in self.region.results or any(
+            node in (*user.args, *(value for inner in user.regions for value in captured(inner)))
+            for user in users
+        )
 
     def read_back(self, node: Node) -> None:
         """A [1, 1] tile that a group makes is read once as a scalar."""
