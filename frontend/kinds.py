@@ -106,6 +106,7 @@ _VIEW_GIVES = {
     "at": Kind.TILE,
     "window": Kind.TILE,
     "gather": Kind.TILE,
+    "index": Kind.INDEX,
     "dim": Kind.INDEX,
     "blocks": Kind.INDEX,
 }

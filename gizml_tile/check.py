@@ -210,6 +210,14 @@ def _gather(node: Node, program: TileProgram) -> None:
     _expect(node, elements.shape, dtype)
 
 
+def _element(node: Node, program: TileProgram) -> None:
+    elements = _elements(node, program)
+    dtype = program.tensors[elements.tensor].dtype
+    assert dtype.is_integer and not elements.tiled and places(node).mask is None, f"{node} of {dtype}"
+    _pad_or_value(elements.pad, dtype, node)
+    _expect(node, (), I64)
+
+
 def _scatter(node: Node, program: TileProgram) -> None:
     elements = _elements(node, program)
     assert elements.combine in ("", "add", "max", "min"), f"{node}: combine {elements.combine!r}"
@@ -489,6 +497,7 @@ RULES: dict[str, Rule] = {
     "put": _put,
     "gather": _gather,
     "scatter": _scatter,
+    "element": _element,
     "neg": _negation,
     "abs": _negation,
     "to": _to,

@@ -24,6 +24,7 @@ read                      coordinates                      View
 put                       tile, coordinates                View
 gather                    indices, tiles, [mask]           Elements: any elements of a tensor, as a tile
 scatter                   tile, indices, tiles, [mask]     Elements: a tile to any elements of a tensor
+element                   indices                          Elements: one of an integer tensor, as an index
 neg abs                   a                                (a may be an index)
 exp exp2 log log2 sin cos a                                approx: bool
 sigmoid tanh silu gelu
@@ -259,7 +260,7 @@ COMBINING = frozenset("reduce scan".split())
 ALONG = REDUCTIONS | COMBINING | {"sort"}
 COMMUTATIVE = frozenset("add mul maximum minimum and_ or_ xor eq ne".split())
 STRUCTURED = frozenset("loop cond".split())
-READS = frozenset({"read", "gather"})
+READS = frozenset({"read", "gather", "element"})
 EFFECTS = frozenset({"put", "scatter"})
 ACCESSES = READS | EFFECTS
 
@@ -376,7 +377,7 @@ def _value(
     op: str, args: tuple[Node, ...], attr: Attr, tensors: Sequence[Tensor]
 ) -> tuple[Shape, DType | None]:
     match op:
-        case "index" | "id" | "count" | "size":
+        case "index" | "id" | "count" | "size" | "element":
             return (), I64
         case "scalar":
             assert isinstance(attr, Scalar)

@@ -9,7 +9,7 @@ from gizml_tile.dtypes import ACCUMULATED, MASK, DType
 from gizml_tile.elements import elements_at, masked_block
 from gizml_tile.index import Index
 from gizml_tile.lifting import constant, describe, lift, lift_index, number
-from gizml_tile.nodes import Const, Node, View, broadcast
+from gizml_tile.nodes import Const, Elements, Node, View, broadcast
 from gizml_tile.tile import Tile
 from gizml_tile.tracing import Trace, Value, active, article, fail, noun
 
@@ -139,6 +139,24 @@ class In(_Blocks):
         operands, attr = elements_at(self._trace, self._tensor, given, mask, "gather", pad=self._pad)
         op = "read" if isinstance(attr, View) else "gather"
         return Tile(self._trace.blocks[-1], self._trace.record(op, operands, attr))
+
+    def index(self, coords: object) -> Index:
+        """One element of an integer tensor as an index: a loop's bound, a block's number, a length.
+
+        One coordinate, which counts elements, for each dimension of the tensor, each an index or an integer;
+        outside the tensor it is ``pad``. It is read in program order, as blocks are; other programs of the
+        launch may not write it. The view's block does not matter::
+
+            for b in range(LENGTHS.index([i])):
+                page = TABLE.index([i, b])
+                acc += Q @ K[page, 0, 0].T
+        """
+        dtype = self.dtype
+        if not dtype.is_integer:
+            fail(f"index reads integers, found {article(str(dtype))} tensor; gather reads elements as tiles")
+        nodes = self._coordinates(coords, "index")
+        attr = Elements(self._tensor, (1, 1), len(nodes), (), self._pad)
+        return Index(self._trace.blocks[-1], self._trace.record("element", nodes, attr))
 
     def __getitem__(self, coords: object) -> Tile:
         return self._read("at", coords, None)

@@ -199,6 +199,11 @@ class _Run:
         result[inside] = self.arrays[node.attr.tensor][positions].astype(result.dtype)
         return result
 
+    def op_element(self, node, *place):
+        array = self.arrays[node.attr.tensor]
+        inside = all(0 <= at < size for at, size in zip(place, array.shape, strict=True))
+        return int(array[place]) if inside else node.attr.pad
+
     def op_scatter(self, node, tile, *_):
         positions, inside = self.addressed(node)
         array = self.arrays[node.attr.tensor]

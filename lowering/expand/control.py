@@ -8,7 +8,7 @@ from functools import partial
 from gizml_tile.lowering.expand.carried import carried, define_carried, define_results
 from gizml_tile.lowering.expand.combine import expand_combining
 from gizml_tile.lowering.expand.convert import convert
-from gizml_tile.lowering.expand.elements import expand_gather, expand_scatter
+from gizml_tile.lowering.expand.elements import expand_gather, expand_scatter, load_element
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.in_memory import expand_chain
 from gizml_tile.lowering.expand.memory import expand_put, expand_read, meet
@@ -94,6 +94,9 @@ def _expand_node(x: Expansion, node: Node) -> None:
             _define_read(x, node, expand_gather(x, node, layout), layout)
         case "scatter":
             expand_scatter(x, node)
+        case "element":
+            meet(x, node)
+            x.define_index(node, load_element(x, node))
         case "dot":
             _define(x, node, expand_product(x, node))
         case "sum" | "max" | "min":

@@ -21,7 +21,7 @@ from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access
 from gizml_tile.lowering.planning.elements import atomic_name
 from gizml_tile.lowering.planning.plan import TileLayout
-from gizml_tile.nodes import Const, Elements, Node, places
+from gizml_tile.nodes import ACCESSES, Const, Elements, Node, places
 
 
 def expand_gather(x: Expansion, node: Node, layout: TileLayout) -> Value:
@@ -72,6 +72,24 @@ def _update(x: Expansion, memory: Access, value: Value, offsets: Value, mask: Va
         chosen = mask if mask is None or mask.count == 1 else build.pick(mask, (number,))
         alone = Access(GLOBAL, memory.memory, 1, ((0, constant),))
         build.update(alone, dtype, build.pick(offsets, (register,)), new, chosen)
+
+
+def load_element(x: Expansion, node: Node) -> Value:
+    """An integer out of a tensor, the same for all threads, as an index."""
+    build, elements = x.build, elements_of(node)
+    dtype = x.program.tensors[elements.tensor].dtype
+    accesses = [each for each in x.program.body.walk() if each.op in ACCESSES]
+    inside = x.plan.signature.facts[accesses.index(node)].inside
+    # Roles also count the turns of programs that another team runs, or that there are not.
+    everywhere = x.plan.specialised is not None
+    offset, checks = build.constant(0, I64), []
+    for axis, index in enumerate(node.args):
+        along = _along(x, elements.tensor, axis, index)
+        offset = build.add(offset, build.mul(along.start, along.stride))
+        checks.append(fits(x, along, 1) if everywhere or not inside[axis] else None)
+    memory = Access(GLOBAL, elements.tensor, 1, ((0, 0),), int(elements.pad))
+    offset = build.convert(offset, x.offset_dtype())
+    return build.convert(build.load(memory, offset, storage.storage_dtype(dtype), build.both(*checks)), I64)
 
 
 def elements_of(node: Node) -> Elements:

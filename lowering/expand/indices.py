@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gizml_tile.dtypes import I32, I64
+from gizml_tile.lowering.expand.elements import load_element
 from gizml_tile.lowering.expand.elementwise import expand_index
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.kernel_ir.builder import Value
@@ -27,6 +28,8 @@ def make_index(x: Expansion, node: Node) -> Value:
         case "scalar":
             assert isinstance(node.attr, Scalar)
             return x.scalar(x.program.scalars.index(node.attr), I64)
+        case "element":
+            return load_element(x, node)
     args = [x.value(arg, UNIFORM) if arg.is_tile else x.index(arg) for arg in node.args]
     return expand_index(build, node, args)
 

@@ -48,10 +48,21 @@ def loop_of(state: Planning, node: Node) -> Node | None:
 
 
 def is_known_before(state: Planning, node: Node) -> bool:
-    """Whether an index follows from the program's place, sizes and numbers that the launch passes."""
-    if node.op in _OF_TENSORS:
+    """Whether an index follows from the program's place, sizes and numbers that the launch passes.
+
+    Numbers out of tensors that the program does not write are known before it runs, too.
+    """
+    if _is_of_tensors(state, node):
         return False
     return all(is_known_before(state, arg) for arg in node.args)
+
+
+def _is_of_tensors(state: Planning, node: Node) -> bool:
+    """Whether an index is made of what tensors hold while the program runs, or of earlier turns."""
+    if node.op == "element":
+        accesses = state.program.body.walk()
+        return any(each.op in EFFECTS and tensor_of(each) == tensor_of(node) for each in accesses)
+    return node.op in _OF_TENSORS
 
 
 def why_not_brought(state: Planning, node: Node, loop: Node) -> Iterator[str]:
@@ -92,6 +103,6 @@ def _follows(state: Planning, node: Node, loop: Node) -> bool:
     """Whether an index in a loop follows from its counter and what is known before the program runs."""
     if node is loop.regions[0].params[0]:
         return True
-    if node.op in _OF_TENSORS:
+    if _is_of_tensors(state, node):
         return False
     return all(_follows(state, arg, loop) for arg in node.args)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gizml_tile.lowering.planning.classes import Uses
-from gizml_tile.nodes import ALONG, READS, Node
+from gizml_tile.nodes import ALONG, EFFECTS, READS, Node, tensor_of
 
 _WIDENING = {("f16", "f32"), ("bf16", "f32"), ("fp8", "f32"), ("fp8", "f16"), ("fp8", "bf16")}
 
@@ -57,8 +57,12 @@ def used_by_products_only(node: Node, uses: Uses) -> bool:
 
 
 def depends_on_counter_only(read: Node, loop: Node, uses: Uses) -> bool:
-    """Whether a read's coordinates in a loop follow from its counter and from what is known before it."""
+    """Whether a read's coordinates in a loop follow from its counter and from what is known before it.
+
+    Numbers out of tensors that the loop does not write are known before it.
+    """
     region = loop.regions[0]
+    written = {tensor_of(node) for node in region.walk() if node.op in EFFECTS}
     seen: set[Node] = set()
 
     def follows(node: Node) -> bool:
@@ -67,6 +71,8 @@ def depends_on_counter_only(read: Node, loop: Node, uses: Uses) -> bool:
         seen.add(node)
         if uses.region.get(node) is not region:
             return True
+        if node.op == "element":
+            return tensor_of(node) not in written and all(follows(arg) for arg in node.args)
         if node.op in ("param", "result", "part", *READS, *ALONG):
             return False
         return all(follows(arg) for arg in node.args)

@@ -388,7 +388,7 @@ def _shared_along(state: Planning, each: Class) -> int | None:
 
 def _plan_accesses(state: Planning) -> None:
     for node in state.program.body.walk():
-        if node.op not in ACCESSES or node in state.stages:
+        if node.op not in ACCESSES or node.op == "element" or node in state.stages:
             continue
         if state.specialised is not None and node in state.specialised.in_boxes:
             continue

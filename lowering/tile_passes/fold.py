@@ -173,7 +173,7 @@ def _absorbed(node: Node, constants: list[Number | None], emit: Emit) -> Node | 
 
 def _fold_index(node: Node, emit: Emit) -> Node:
     args = node.args
-    if not args or node.op == "result":
+    if not args or node.op in ("result", "element"):
         return node
     constants = [_constant(arg) for arg in args]
     if node.op == "select":

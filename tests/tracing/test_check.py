@@ -125,6 +125,9 @@ BROKEN = {
     "gather shape": node("gather", (INDEX, INDEX, INTEGER), Elements(0, (1, 4), 2, (0,), 0.0), (1, 4)),
     "gather pad": node("gather", (INDEX, INDEX, INTEGER), Elements(0, (8, 4), 2, (0,), 0)),
     "gather type": node("gather", (INDEX, INDEX, INTEGER), Elements(1, (8, 4), 2, (0,), 0.0)),
+    "element tiles": node("element", (INDEX, INTEGER), Elements(2, (1, 1), 1, (0,), 0), (), I64),
+    "element of floats": node("element", (INDEX, INDEX), Elements(0, (1, 1), 2, (), 0.0), (), I64),
+    "element type": node("element", (INDEX,), Elements(2, (1, 1), 1, (), 0), (), I32),
     "scatter not written": node(
         "scatter", (NARROW, INDEX, INDEX, INTEGER), Elements(1, (8, 4), 2, (0,)), (), None
     ),

@@ -164,6 +164,12 @@ class Scope:
 
                 addresses = Addresses.of(self, node)
                 return addresses.load(self.arithmetic(1), lambda tile: str(self.scalar(tile)))
+            case "element", _:
+                from gizml_tile.lowering.emit.cpu.elements import Addresses
+
+                addresses, single = Addresses.of(self, node), self.arithmetic(1)
+                loaded = addresses.load(single, lambda tile: str(self.scalar(tile)))
+                return single.convert(math_dtype(addresses.dtype), I64, loaded)
             case "value", DType():
                 return self.arithmetic(1).convert(I64, node.attr, str(self.scalar(node.args[0])))
         args = [self.scalar(arg) for arg in node.args]
