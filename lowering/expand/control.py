@@ -17,6 +17,7 @@ from gizml_tile.lowering.expand.products import expand_product
 from gizml_tile.lowering.expand.reduce import expand_reduce
 from gizml_tile.lowering.expand.sort import expand_sort
 from gizml_tile.lowering.expand.specialised import (
+    TurnAhead,
     add_columns,
     add_first,
     cluster_of,
@@ -130,6 +131,8 @@ def _define(x: Expansion, node: Node, value: Value) -> None:
 
 def _expand_read(x: Expansion, node: Node) -> None:
     stage = x.plan.stages.get(node)
+    if x.plan.specialised is not None and node in x.plan.specialised.turn_ahead:
+        return  # in the turn before
     if stage is None:
         layout = x.plan.accesses[node].layout
         _define_read(x, node, expand_read(x, node, layout), layout)
@@ -185,12 +188,15 @@ def _turns(x: Expansion, node: Node) -> Sequence[Value]:
     inits = first_alone(x, node, inits)
     fetch_early(x, node)
     start, stop, step = turns_of(x, node)
+    turn_ahead = TurnAhead.of(x, node)
+    inits += turn_ahead.first(start, stop, step)
     ring = open_ring(x, node)
     if ring is not None:
         inits.append(ring.begin(start, stop, step))
 
     def body(counter: Value, values: tuple[Value, ...]) -> Sequence[Value]:
         with x.block():
+            following = turn_ahead.next(counter, stop, step)
             if ring is not None:
                 ring.turn(counter, stop, step, values[-1])
             ahead = []
@@ -199,11 +205,14 @@ def _turns(x: Expansion, node: Node) -> Sequence[Value]:
             x.define_index(region.params[0], counter)
             for param, value in zip(region.params[1:], values, strict=False):
                 define_carried(x, param, value)
+            first = len(region.results)
+            turn_ahead.define(values[first : first + len(following)])
             expand_region(x, region)
             results = [
                 carried(x, result, param)
                 for result, param in zip(region.results, region.params[1:], strict=True)
             ]
+            results += following
             if ring is not None:
                 if ahead:
                     ring.store(ahead, values[-1])

@@ -248,15 +248,16 @@ class Specialised:
     elementwise operations that are done for a panel of columns when the copy engine takes it: few
     registers are in use beside the accumulators; of the ``early`` reads that for the first panel is done
     before the loop. What is ``computed`` of blocks for a product's operand is made where the product
-    takes it. Operands that are ``kept`` are computed once, and stay in workgroup memory. In ``chained``
-    loops a product takes what is computed of another's result, and some of them run rotated by one turn.
-    Blocks ``beside`` are brought for what else is computed there. ``powers`` are approximate exponentials
-    of differences that are scaled in one operation, ``guarded`` selects that first look at the whole mask.
-    ``longest_first`` tells that programs later along the first axis take more turns. Groups ``in_order``
-    begin the products of a turn one after the other, so that while one computes the next multiplies. With
-    a ``cluster`` some workgroups share each program, of which there are few. ``together`` neighbours along
-    axis ``along`` of the grid share a workgroup, each with groups of its own, as their loops take the same
-    blocks; in ``uneven`` loops some take other turns than the others.
+    takes it; rows and columns that it takes beside are read a ``turn_ahead``. Operands that are ``kept``
+    are computed once, and stay in workgroup memory. In ``chained`` loops a product takes what is computed
+    of another's result, and some of them run rotated by one turn. Blocks ``beside`` are brought for what
+    else is computed there. ``powers`` are approximate exponentials of differences that are scaled in one
+    operation, ``guarded`` selects that first look at the whole mask. ``longest_first`` tells that programs
+    later along the first axis take more turns. Groups ``in_order`` begin the products of a turn one after
+    the other, so that while one computes the next multiplies. With a ``cluster`` some workgroups share
+    each program, of which there are few. ``together`` neighbours along axis ``along`` of the grid share a
+    workgroup, each with groups of its own, as their loops take the same blocks; in ``uneven`` loops some
+    take other turns than the others.
     """
 
     teams: int
@@ -266,6 +267,7 @@ class Specialised:
     stores: Mapping[Node, BulkStore] = field(default_factory=dict)
     deferred: frozenset[Node] = frozenset()
     early: frozenset[Node] = frozenset()
+    turn_ahead: frozenset[Node] = frozenset()
     computed: frozenset[Node] = frozenset()
     flowing: Mapping[Node, int] = field(default_factory=dict)
     streams: tuple[Stream, ...] = ()

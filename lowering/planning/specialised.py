@@ -42,6 +42,7 @@ from gizml_tile.lowering.planning.plan import Specialised
 from gizml_tile.lowering.planning.prologues import commits_of, prologues_of, why_not_computed
 from gizml_tile.lowering.planning.residency import half_memory
 from gizml_tile.lowering.planning.together import REGISTERS, plan_together
+from gizml_tile.lowering.planning.turn_ahead import reads_a_turn_ahead
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.nodes import ALONG, REDUCTIONS, Node
 
@@ -107,6 +108,9 @@ def plan_roles(state: Planning) -> None:
         computed = frozenset(_computed(state, products))
         state.specialised = Specialised(teams, groups, brought, traded, computed=computed, flowing=flowing)
         _chain(state, products)
+        found = state.specialised
+        alone = [loop for loop in brought if loop not in found.chained]
+        state.specialised = replace(found, turn_ahead=reads_a_turn_ahead(state, alone))
 
 
 def _chain(state: Planning, products: list[Node]) -> None:

@@ -144,3 +144,64 @@ def test_bytes_in_rows(kind, out, size):
     assert "cp.async.bulk.tensor.2d.global" in text
     want = wide(a) @ through(wide(b).astype(np.float32) * scale.astype(np.float32), "bf16")
     assert_near(y, want, 16 if out == "fp8" else 1)
+
+
+@tile.kernel(grid=by_tiles)
+def grouped(p, a, b, scale, y, *, BM=64, BN=128, BK=64, GROUP=1, TURN_B=False, FIRST=0):
+    """Weights with a scale for each column and group of blocks of k, which each turn reads."""
+    i, j = p.id(0), p.id(1)
+    A, B = p.read(a, [BM, BK]), p.read(b, [BN, BK] if TURN_B else [BK, BN])
+    scales, acc = p.read(scale, [BN, 1] if TURN_B else [1, BN]), p.zeros([BM, BN])
+    for k in range(FIRST, A.blocks(1)):
+        if TURN_B:
+            right = (B[j, k].to(tile.F32) * scales[j, k // GROUP]).to(a.dtype).T
+        else:
+            right = (B[k, j].to(tile.F32) * scales[k // GROUP, j]).to(a.dtype)
+        acc += A[i, k] @ right
+    p.write(y, [BM, BN])[i, j] = acc
+
+
+@pytest.mark.parametrize(
+    "turn_b, kind, size, group",
+    [
+        (False, "i1", (64, 128, 64), 1),
+        (True, "i1", (256, 128, 64), 2),
+        (True, "fp8", (64, 256, 128), 1),
+        (False, "fp8", (128, 128, 32), 3),
+        (False, "bf16", (128, 256, 32), 4),
+    ],
+)
+def test_scales_of_groups(turn_b, kind, size, group):
+    m, n, k = 136, 144, 336
+    constants = dict(zip(("BM", "BN", "BK"), size, strict=True))
+    a, b, y = numbers(m, k, kind="bf16"), numbers(k, n, kind=kind, seed=1), room(m, n)
+    blocks = -(-k // size[2])
+    scale = (abs(numbers(-(-blocks // group), n, seed=2)) + 0.5) / (64 if kind == "i1" else 1)
+    given = [b, scale] if not turn_b else [np.ascontiguousarray(each.T) for each in (b, scale)]
+    made(grouped, a, *given, y, GROUP=group, TURN_B=turn_b, **constants)
+    told = grouped.explain(a, *given, y, **HOPPER, GROUP=group, TURN_B=turn_b, **constants)
+    assert "scale is read a turn before its use" in told
+    each = np.repeat(scale, group * size[2], 0)[:k]
+    assert_near(y, wide(a) @ through(wide(b).astype(np.float32) * each, "bf16"), 2**-6)
+
+
+@tile.kernel(grid=by_tiles)
+def grouped_backwards(p, a, b, scale, y, *, BM=64, BN=128, BK=64):
+    i, j = p.id(0), p.id(1)
+    A, B, scales, acc = p.read(a, [BM, BK]), p.read(b, [BK, BN]), p.read(scale, [1, BN]), p.zeros([BM, BN])
+    for k in range(A.blocks(1) - 1, -1, -1):
+        acc += A[i, k] @ (B[k, j].to(tile.F32) * scales[k, j]).to(a.dtype)
+    p.write(y, [BM, BN])[i, j] = acc
+
+
+@pytest.mark.parametrize(
+    "kernel, first, k", [(grouped, 2, 128), (grouped, 1, 72), (grouped_backwards, 0, 200)]
+)
+def test_scales_of_few_turns(kernel, first, k):
+    """No turn at all, a single one, and turns in falling order."""
+    a, b, y = numbers(72, k, kind="bf16"), numbers(k, 144, kind="i1", seed=1), room(72, 144)
+    scale = (abs(numbers(-(-k // 64), 144, seed=2)) + 0.5) / 64
+    made(kernel, a, b, scale, y, **({"FIRST": first} if first else {}))
+    weights = through(wide(b).astype(np.float32) * np.repeat(scale, 64, 0)[:k], "bf16")
+    want = wide(a)[:, 64 * first :] @ weights[64 * first :]
+    assert np.abs(wide(y) - want).max() <= 2.0**-14 * np.abs(want).max()

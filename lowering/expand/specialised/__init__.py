@@ -73,8 +73,10 @@ from gizml_tile.lowering.expand.specialised.pieces import open_pieces
 from gizml_tile.lowering.expand.specialised.ring import give_once, open_rings, read_beside, take_once
 from gizml_tile.lowering.expand.specialised.roles import expand_roles
 from gizml_tile.lowering.expand.specialised.store import fetch_early, store_in_bulk
+from gizml_tile.lowering.expand.specialised.turn_ahead import TurnAhead
 
 __all__ = [
+    "TurnAhead",
     "add_columns",
     "add_first",
     "cluster_of",
