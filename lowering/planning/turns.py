@@ -16,7 +16,7 @@ from gizml_tile.nodes import Node, Region, Scalar, TileProgram
 Numbers = np.ndarray[Any, Any]
 
 _GRID_AXES = 3
-# With more numbers than this the turns of loops in loops are not counted.
+# With more numbers than this turns are not counted.
 _MOST_NUMBERS = 1 << 22
 
 
@@ -39,7 +39,7 @@ class _Counting:
     shapes: Sequence[Sequence[int]]
     grid: Sequence[int]
     scalars: Mapping[Scalar, float]
-    values: dict[Node, Numbers] = field(default_factory=dict)
+    values: dict[Node, Numbers | None] = field(default_factory=dict)
     found: dict[Node, int] = field(default_factory=dict)
 
     def region(self, region: Region, runs: Numbers) -> None:
@@ -47,40 +47,41 @@ class _Counting:
         for node in region.nodes:
             if node.op == "loop":
                 self._loop(node, runs)
-            elif node.op == "cond":
-                mask = self.values.get(node.args[0])
-                if mask is not None:
+            elif node.op == "cond" and _has_loops(node):
+                mask = self._value(node.args[0])
+                if mask is not None and _fit(runs, mask):
                     self.region(node.regions[0], runs & mask)
                     self.region(node.regions[1], runs & ~mask)
-            else:
-                value = self._value(node)
-                if value is not None:
-                    self.values[node] = value
 
     def _loop(self, node: Node, runs: Numbers) -> None:
-        bounds = [self.values.get(arg) for arg in node.args[:3]]
-        start, stop, step = bounds
-        if start is None or stop is None or step is None:
+        start, stop, step = (self._value(arg) for arg in node.args[:3])
+        if start is None or stop is None or step is None or not _fit(runs, start, stop, step):
             return
         counts = np.where(runs, np.maximum(_upwards(stop - start, step), 0), 0)
         alike = [size for size, known in zip(self.grid, counts.shape[::-1], strict=False) if known == 1]
         self.found[node] = int(counts.sum()) * math.prod(alike)
-        (body,) = node.regions
         longest = int(counts.max(initial=0))
-        if longest * counts.size > _MOST_NUMBERS or not any(each.regions for each in body.walk()):
+        if longest * counts.size > _MOST_NUMBERS or not _has_loops(node):
             return
+        (body,) = node.regions
         turn = np.arange(longest).reshape(-1, *(1,) * counts.ndim)
         inside = replace(self, values=self.values | {body.params[0]: start + turn * step})
         inside.region(body, turn < counts)
 
     def _value(self, node: Node) -> Numbers | None:
         """An index, or a comparison of two; None where it is not known."""
+        if node not in self.values:
+            self.values[node] = self._found(node)
+        return self.values[node]
+
+    def _found(self, node: Node) -> Numbers | None:
         match node.op:
             case "index":
                 return self._everywhere(node.attr)
             case "id":
                 axis = int(node.attr)  # type: ignore[arg-type]
-                return np.arange(self.grid[axis]).reshape(-1, *(1,) * axis)
+                size = self.grid[axis]
+                return np.arange(size).reshape(-1, *(1,) * axis) if size <= _MOST_NUMBERS else None
             case "count":
                 return self._everywhere(self.grid[int(node.attr)])  # type: ignore[arg-type]
             case "size":
@@ -88,13 +89,24 @@ class _Counting:
                 return self._everywhere(self.shapes[node.attr[0]][node.attr[1]])
             case "scalar" if node.is_index:
                 return self._everywhere(self.scalars[node.attr])  # type: ignore[index]
-        args = [self.values.get(arg) for arg in node.args]
+        if node.op not in _OPERATIONS:
+            return None
+        args = [self._value(arg) for arg in node.args]
         known = [arg for arg in args if arg is not None]
-        operation = _OPERATIONS.get(node.op)
-        return None if operation is None or not args or len(known) < len(args) else operation(*known)
+        return _OPERATIONS[node.op](*known) if len(known) == len(args) and _fit(*known) else None
 
     def _everywhere(self, number: Any) -> Numbers:
         return np.full((1,) * _GRID_AXES, int(number))
+
+
+def _fit(*numbers: Numbers) -> bool:
+    """Whether what is made of some numbers is not too much."""
+    return math.prod(np.broadcast_shapes(*(each.shape for each in numbers))) <= _MOST_NUMBERS
+
+
+def _has_loops(node: Node) -> bool:
+    """Whether there is a loop inside of a loop or branch."""
+    return any(inner.op == "loop" for region in node.regions for inner in region.walk())
 
 
 def _upwards(a: Numbers, b: Numbers) -> Numbers:

@@ -91,3 +91,14 @@ def test_what_tensors_hold_is_not_known():
         Y[0, 0] = p.fold(0, last, p.zeros([8, 8]), lambda j, t: t + X[0, j])
 
     assert counted(body, (1 << 30,), x, scalars=(3,)) == [3 << 30]
+
+
+def test_many_programs_are_not_looked_at_one_by_one():
+    x = np.zeros((64, 64), np.float32)
+
+    def body(p):
+        X, i = p.read(x, [8, 8]), p.id(0)
+        total = p.fold(0, X.blocks(1), p.zeros([8, 8]), lambda j, t: t + X[i, j])
+        p.write(x, [8, 8])[i * 3 + 1, 0] = p.fold(0, i, total, lambda j, t: t + X[i, j])
+
+    assert counted(body, (1 << 30,), x) == [8 << 30]
