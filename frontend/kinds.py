@@ -135,7 +135,7 @@ METHODS = (
     | frozenset(COMPARISONS.values())
     | frozenset(
         "and_ or_ select value put put_window scatter scatter_add scatter_max scatter_min loop fold cond arg "
-        "warps stages variant approx reduce associative_scan".split()
+        "warps stages variant approx reduce associative_scan sort topk histogram".split()
     )
 )
 

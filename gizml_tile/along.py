@@ -9,7 +9,7 @@ from typing import Any
 
 from gizml_tile.combining import built_in, trace_function
 from gizml_tile.dtypes import I32, MASK, DType, math_dtype
-from gizml_tile.lifting import axis_of_tile, describe, is_power_of_two, number
+from gizml_tile.lifting import axis_of_tile, describe, is_power_of_two, number, sizes
 from gizml_tile.nodes import Combining, Const, Region, Sorting
 from gizml_tile.operators import Operators
 from gizml_tile.tracing import Value, article, fail, noun
@@ -162,6 +162,18 @@ class AlongAxis(Operators):
             return a, a._make("const", (), Const(a.shape, I32, 0))
         first = a._make("sort", (a,), Sorting(axis, descending, keep))
         return first, first._make("part", (first,), 1)
+
+    def histogram(self, bins: builtins.int) -> Any:
+        """How often each of 0, 1, ... bins - 1 is among the elements of an integer tile: [1, bins] in I32.
+
+        Other values are not counted. ``bins`` is a power of two.
+        """
+        if not self._dtype.is_integer:
+            fail(f"histogram counts integers, found {self._what()}; convert it with .to(I32)")
+        found = sizes(bins, "histogram")
+        if len(found) != 1:
+            fail(f"histogram takes the number of bins, found {describe(bins)}")
+        return self._make("histogram", (self,), found[0])
 
     def _extreme(self, op: str, axis: object, nan: str) -> Any:
         along = axis_of_tile(axis, op)

@@ -320,6 +320,15 @@ def _sort(node: Node, program: TileProgram) -> None:
     _expect(node, (how.keep, a.shape[1]) if how.axis == 0 else (a.shape[0], how.keep), a.dtype)
 
 
+def _histogram(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    (a,) = node.args
+    assert a.is_tile and _dtype(a).is_integer, f"{node} of {a}"
+    assert type(node.attr) is int, f"{node}: {node.attr!r}"
+    _shape(node, (1, node.attr))
+    _expect(node, (1, node.attr), I32)
+
+
 def _same_kind(node: Node) -> tuple[Shape, DType]:
     """The common shape and type of operands that are all indices or all tiles."""
     indices = [arg.is_index for arg in node.args]
@@ -512,6 +521,7 @@ RULES: dict[str, Rule] = {
     "scan": _combining,
     "part": _part,
     "sort": _sort,
+    "histogram": _histogram,
     "dot": _dot,
     "loop": _loop,
     "cond": _cond,

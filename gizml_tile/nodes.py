@@ -39,6 +39,7 @@ transpose                 a
 sum max min               a                                axis; on masks sum counts, max is any, min is all
 reduce, scan              a...                             Combining: the first value; tiles of one shape
 sort                      a                                Sorting; part 1: where each was, in I32
+histogram                 a                                how many of 0, 1, ... are counted, as I32 [1, n]
 part                      reduce, scan or sort             which of its further values
 add sub mul div           a, b                             indices: div and rem truncate
 maximum minimum           a, b                             (indices too)
@@ -256,8 +257,8 @@ ELEMENTWISE_BINARY = ARITHMETIC | BITWISE | {"pow", "mulhi"}
 ELEMENTWISE = (UNARY - {"transpose"}) | ELEMENTWISE_BINARY | COMPARISONS | {"select", "fma"}
 REDUCTIONS = frozenset("sum max min".split())
 COMBINING = frozenset("reduce scan".split())
-# The operations in which the elements along an axis meet.
-ALONG = REDUCTIONS | COMBINING | {"sort"}
+# The operations in which elements of a tile meet.
+ALONG = REDUCTIONS | COMBINING | {"sort", "histogram"}
 COMMUTATIVE = frozenset("add mul maximum minimum and_ or_ xor eq ne".split())
 STRUCTURED = frozenset("loop cond".split())
 READS = frozenset({"read", "gather", "element"})
@@ -274,7 +275,9 @@ def axis_of(node: Node) -> int | None:
 
 def part_dtype(node: Node, number: int) -> DType:
     """The type of one of the values of a node that has several."""
-    dtype = I32 if node.op == "sort" and number else node.args[number].dtype
+    if node.op == "sort" and number:
+        return I32
+    dtype = node.args[number].dtype if number else node.dtype
     assert dtype is not None
     return dtype
 
@@ -413,6 +416,9 @@ def _value(
             assert isinstance(attr, Sorting)
             rows, columns = args[0].shape
             return (attr.keep, columns) if attr.axis == 0 else (rows, attr.keep), args[0].dtype
+        case "histogram":
+            assert isinstance(attr, int)
+            return (1, attr), I32
         case "part":
             assert isinstance(attr, int)
             return args[0].shape, part_dtype(args[0], attr)

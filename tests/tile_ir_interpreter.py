@@ -307,6 +307,10 @@ class _Run:
         where = np.take(where, range(how.keep), how.axis)
         return _Several([np.take_along_axis(a, where, how.axis), where.astype(np.int64)])
 
+    def op_histogram(self, node, a):
+        counted = a[(a >= 0) & (a < node.attr)]
+        return np.bincount(counted, minlength=node.attr)[None].astype(np.int64)
+
     def op_part(self, node, whole):
         return whole.values[node.attr]
 

@@ -10,6 +10,7 @@ from gizml_tile.lowering.expand.combine import expand_combining
 from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.elements import expand_gather, expand_scatter, load_element
 from gizml_tile.lowering.expand.expansion import Expansion
+from gizml_tile.lowering.expand.histogram import expand_histogram
 from gizml_tile.lowering.expand.in_memory import expand_chain
 from gizml_tile.lowering.expand.memory import expand_put, expand_read, meet
 from gizml_tile.lowering.expand.parked import park
@@ -110,6 +111,8 @@ def _expand_node(x: Expansion, node: Node) -> None:
                 part = x.part_of(node, number)
                 if part is not None:
                     _define(x, part, value)
+        case "histogram":
+            _define(x, node, expand_histogram(x, node))
         case "part":
             pass  # defined with what it is a part of
         case "transpose":

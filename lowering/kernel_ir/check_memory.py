@@ -77,8 +77,10 @@ def _load(i: Instruction, kernel: Kernel) -> None:
 
 def _atomic(i: Instruction, kernel: Kernel) -> None:
     _store(i, kernel)
-    assert isinstance(i.attr, Access) and i.attr.space == GLOBAL, f"{i}: {i.attr!r}"
-    dtype, combine = kernel.tensors[i.attr.memory].dtype, i.attr.combine
+    assert isinstance(i.attr, Access), f"{i}: {i.attr!r}"
+    memory = kernel.tensors if i.attr.space == GLOBAL else kernel.buffers
+    dtype, combine = memory[i.attr.memory].dtype, i.attr.combine
+    assert i.attr.space == GLOBAL or (dtype is I32 and i.attr.width == 1), f"{i}: {dtype} in a buffer"
     assert combine in (("add",) if dtype.is_float else ("add", "max", "min")), f"{i}: {combine!r} of {dtype}"
 
 

@@ -48,7 +48,8 @@ Memory (an access's offset counts elements of the memory's type)
     load            offsets, [mask]             attr: `Access`; masked accesses give ``pad``
     store           value, offsets, [mask]      attr: `Access`
     atomic          value, offsets, [mask]      attr: `Access` to a tensor, with what it combines: add, max or
-                                                min of what is there and the value; of floats add alone
+                                                min of what is there and the value; of floats add alone.
+                                                Or to one element of a buffer of I32
     update          offset, [mask]              one block (old) -> new; attr: `Access` to one element of a
                                                 tensor, which the block gives anew again and again until no
                                                 other thread's came between

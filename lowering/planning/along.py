@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from gizml_tile.layout import Linear, blocked
 from gizml_tile.lowering.planning.accesses import best_blocked
-from gizml_tile.lowering.planning.plan import TileLayout
-from gizml_tile.nodes import Combining, Node, Sorting
+from gizml_tile.lowering.planning.plan import UNIFORM, TileLayout
+from gizml_tile.nodes import Combining, Node, Sorting, axis_of
 from gizml_tile.target import Target
 
 # A thread's neighbours along the axis, which it sorts without other threads.
@@ -36,6 +36,15 @@ def place_bits(layout: Linear, axis: int) -> list[tuple[str, int]] | None:
     return [found[bit] for bit in range(count)] if len(found) == count else None
 
 
+def counting_layout(operand: Node, home: Home, target: Target, warps: int) -> TileLayout:
+    """The layout in which elements are counted: that which they have, each once in a thread."""
+    rows, columns = operand.shape
+    found = home(operand)
+    if found is None or operand.shape == (1, 1):
+        return UNIFORM if operand.shape == (1, 1) else best_blocked((rows, columns), [], 1, target, warps)
+    return TileLayout(found.name, found.linear.without_replicas())
+
+
 def meeting_layout(node: Node, home: Home, target: Target, warps: int) -> TileLayout:
     """The layout in which a reduction, scan or sort has its operands."""
     if isinstance(node.attr, Sorting):
@@ -46,7 +55,8 @@ def meeting_layout(node: Node, home: Home, target: Target, warps: int) -> TileLa
 
 def meeting_reason(node: Node, layout: TileLayout) -> str:
     """What meets where, in words."""
-    axis = node.attr.axis if isinstance(node.attr, Combining | Sorting) else 0
+    axis = axis_of(node)
+    assert axis is not None
     bits = place_bits(layout.linear, axis)
     assert bits is not None, layout
     counts = {name: 1 << sum(1 for each, _ in bits if each == name) for name in ("register", "lane", "warp")}

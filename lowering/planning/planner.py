@@ -137,7 +137,9 @@ def plan(
     for total in itertools.chain(*parts.values()):
         state.reasons[total] = "each lane adds up its own part, and the lanes meet after the loop"
     for node in program.body.walk():
-        if node.op in ALONG - REDUCTIONS:
+        if node.op == "histogram":
+            state.reasons[node] = "in workgroup memory, to which every thread adds at once"
+        elif node.op in ALONG - REDUCTIONS:
             meeting = meeting_layout(node, homes.get, target, state.warps)
             state.reasons[node] = meeting_reason(node, meeting)
     resident, again, parked = residents(program, target, state.warps, homes)

@@ -1,4 +1,4 @@
-"""Accesses to tensors that nothing comes between: each thread's after another's, in the threads' order."""
+"""Accesses that nothing comes between: each thread's after another's, in the threads' order."""
 
 from __future__ import annotations
 
@@ -7,30 +7,45 @@ from collections.abc import Iterator
 import numpy as np
 
 from gizml_tile.dtypes import DType
-from gizml_tile.lowering.kernel_ir.instructions import Access, Instruction
-from gizml_tile.lowering.simulate.addresses import in_tensor, mask_of, offsets_of, vectors_of
+from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Instruction
+from gizml_tile.lowering.simulate.addresses import (
+    Vectors,
+    WorkgroupVectors,
+    in_tensor,
+    mask_of,
+    offsets_of,
+    vectors_of,
+)
 from gizml_tile.lowering.simulate.numbers import Array, evaluate, from_float32, to_float32
 from gizml_tile.lowering.simulate.tensors import Tensor
 from gizml_tile.lowering.simulate.threads import Threads, Waiting
 
 
 def atomic(threads: Threads, at: Instruction) -> None:
-    """Add values to elements, or keep the larger or smaller of each."""
+    """Add values to elements of a tensor or buffer, or keep the larger or smaller of each."""
     access = at.attr
     assert isinstance(access, Access)
     count = access.width * len(access.places)
     registers = np.broadcast_to(threads.wide(at.args[0]), (count, threads.size))
     vectors = vectors_of(registers, access.width)
     mask = mask_of(threads, at.args[2] if len(at.args) > 2 else None, len(access.places))
-    tensor = threads.batch.tensors[access.memory]
     first = offsets_of(threads, at.args[1], access.places)
-    place = in_tensor(threads, at, tensor, first, access.width, mask)
-    elements, who = place.elements(threads)
+    place: Vectors
+    if access.space == GLOBAL:
+        tensor = threads.batch.tensors[access.memory]
+        place, dtype = in_tensor(threads, at, tensor, first, access.width, mask), tensor.dtype
+        _note(threads, at, tensor, *place.elements(threads))
+    else:
+        buffer, memory = threads.batch.kernel.buffers[access.memory], threads.batch.memory
+        place = inside = WorkgroupVectors(threads, at, buffer, first, access.width, mask)
+        dtype = buffer.dtype
+        if memory.checks:
+            memory.combine(threads, at, *inside.granules(threads, inside.mask))
+    elements, _ = place.elements(threads)
     values = vectors.reshape(-1) if place.mask is None else vectors[place.mask].reshape(-1)
-    _note(threads, at, tensor, elements, who)
     for turn in _turns(elements):
-        old = tensor.data[elements[turn]]
-        tensor.data[elements[turn]] = _combined(access.combine, old, values[turn], tensor.dtype)
+        old = place.data[elements[turn]]
+        place.data[elements[turn]] = _combined(access.combine, old, values[turn], dtype)
 
 
 def update(threads: Threads, at: Instruction) -> Iterator[Waiting]:

@@ -116,7 +116,7 @@ class WorkgroupMemory:
         if self.clusters is not None:
             self.clusters.check(threads, at, keys, who, verb)
         writers = self.writer[keys]
-        if verb == "reads" and (unwritten := writers < 0).any():
+        if verb in ("reads", "changes") and (unwritten := writers < 0).any():
             self.log.add(
                 "unwritten", at, self._text(threads, keys, who, unwritten, verb), int(unwritten.sum())
             )
@@ -133,6 +133,10 @@ class WorkgroupMemory:
         over = self.clocks.over(threads, who, self.clocks.part_of[agents], times)
         flying = times == NEVER
         bad = ~(over | ((agents == threads.thread[who]) & ~flying))
+        if at.op == "atomic":
+            # Nothing comes between two of them, in whichever order they are.
+            by_atomics = np.array([each.op == "atomic" for each in self.instructions])
+            bad &= ~by_atomics[writers >> INSTRUCTION & (1 << 20) - 1]
         if not bad.any():
             return
         late = flying | (agents >= ENGINE)
@@ -166,6 +170,12 @@ class WorkgroupMemory:
             self.unfenced.append((keys, codes))
         return np.asarray(self.writer[keys] != codes)
 
+    def combine(self, threads: Threads, at: Instruction, keys: Array, who: Array) -> None:
+        """Check and remember atomic accesses."""
+        self.check_after_writes(threads, at, keys, who, "changes")
+        self._check_before_change(threads, at, keys, who)
+        self.wrote(threads, at, keys, who)
+
     def codes(self, at: Instruction, agents: Array, time: int | None = None) -> Array:
         """Writers as numbers."""
         time = self.clocks.now if time is None else time
@@ -174,6 +184,9 @@ class WorkgroupMemory:
     def check_before_write(self, threads: Threads, at: Instruction, keys: Array, who: Array) -> None:
         """Report writes over what another thread wrote or reads, not ordered before."""
         self.check_after_writes(threads, at, keys, who, "writes")
+        self._check_before_change(threads, at, keys, who)
+
+    def _check_before_change(self, threads: Threads, at: Instruction, keys: Array, who: Array) -> None:
         recent = self.last_read[keys] >= self.clocks.floor << TIME
         if recent.any():
             chosen = np.flatnonzero(recent)

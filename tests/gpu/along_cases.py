@@ -84,6 +84,30 @@ def ordered_columns(p, x, y, z, *, N=64, WARPS=4):
     p.write(z, [N])[0] = block.sum(1).sort(0)[1].T
 
 
+@tile.kernel(grid=by_rows)
+def gating(p, x, weights, experts, load, *, EXPERTS=64, K=2, ROWS=32):
+    """The K experts of each token with their weights, and for each block of tokens where experts' begin."""
+    i = p.id(0)
+    logits = p.read(x, [ROWS, EXPERTS], pad=-math.inf)[i, 0]
+    best, expert = logits.topk(K, 1)
+    e = (best - best.max(1)).exp()
+    p.write(weights, [ROWS, K])[i, 0] = e / e.sum(1)
+    p.write(experts, [ROWS, K])[i, 0] = expert
+    inside = p.iota([ROWS, 1], 0, I32) + i * ROWS < x.shape[0]
+    counts = (expert if inside else -1).histogram(EXPERTS)
+    p.write(load, [EXPERTS])[i, 0] = counts.cumsum(1) - counts
+
+
+@tile.kernel(grid=lambda y, **_: 1)
+def counts(p, x, y, *, BINS=256, BLOCK=512):
+    """How often each byte is in a flat tensor, a block of it after the other."""
+    X, total = p.read(x, [BLOCK], pad=0), p.zeros([1, BINS], I32)
+    for k in range(X.blocks(0)):
+        inside = p.iota([1, BLOCK], 1, I32) + k * BLOCK < x.shape[0]
+        total = total + (X[k].to(I32) if inside else -1).histogram(BINS)
+    p.write(y, [BINS])[0] = total
+
+
 def of_running(arrays, result):
     """Two running sums of the first tensor, each within the language's bound."""
     sizes = np.abs(wide(arrays[0]))
@@ -151,6 +175,14 @@ CASES = [
         )
         for kind, rows, columns, block, height in [("f32", 5, 100, 128, 4), ("bf16", 70, 16, 16, 64)]
     ),
+    Case(
+        "gating",
+        gating,
+        lambda: [numbers(70, 64), room(70, 2), room(70, 2, kind="i4"), room(3, 64, kind="i4")],
+        {},
+        lambda arrays, result: 1e-6,
+    ),
+    Case("counts", counts, lambda: [numbers(1500, kind="u1"), room(256, kind="i4")]),
     Case(
         "best of blocks",
         best_of_blocks,

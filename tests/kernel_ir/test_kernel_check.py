@@ -177,7 +177,7 @@ WRONG = [
     (raw("store", (F32, 2), THREAD, attr=Access(GLOBAL, 1, 1, ONE)), "for F32 x 1"),
     (raw("store", (F16,), THREAD, attr=Access(GLOBAL, 1, 1, ONE)), "for F32 x 1"),
     (raw("atomic", (F32,), THREAD, attr=Access(GLOBAL, 1, 1, ONE, combine="max")), "'max' of F32"),
-    (raw("atomic", (F32,), THREAD, attr=Access(WORKGROUP, 1, 1, ONE, combine="add")), "workgroup"),
+    (raw("atomic", (F32,), THREAD, attr=Access(WORKGROUP, 1, 1, ONE, combine="add")), "F32 in a buffer"),
     (raw("update", THREAD, attr=Access(GLOBAL, 1, 1, ONE * 2)), "places"),
     (lambda b: b.update(Access(GLOBAL, 0, 1, ONE), F32, b.thread(), lambda old: old), "param F32"),
     (

@@ -12,7 +12,7 @@ from gizml_tile.dtypes import F32, I32, MASK, math_dtype
 
 RUNNING = ("cumsum", "cumprod", "cummax", "cummin")
 PLACES = ("argmax", "argmin")
-NAMES = frozenset((*RUNNING, *PLACES, "prod", "linear", "sort", "topk"))
+NAMES = frozenset((*RUNNING, *PLACES, "prod", "linear", "sort", "topk", "histogram"))
 _STEPS = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}
 
 
@@ -22,7 +22,7 @@ def choose(random: Random, kind: Type, *, ieee: bool) -> tuple[str, Type, object
     dtype, size = math_dtype(kind.dtype), kind.shape[axis]
     names = [*PLACES, "cummax", "cummin", "sort", "topk"]
     names += ["cumsum"] if not (is_float and ieee) else []
-    names += ["cumprod", "prod", "linear"] if not is_float else []
+    names += ["cumprod", "prod", "linear", "histogram"] if not is_float else []
     name = random.choice(names) if kind.dtype is not MASK else "cumsum"
     left = (1, kind.shape[1]) if axis == 0 else (kind.shape[0], 1)
     turned = random.random() < 0.3
@@ -30,6 +30,9 @@ def choose(random: Random, kind: Type, *, ieee: bool) -> tuple[str, Type, object
         return name, Type(I32 if kind.dtype is MASK else dtype, kind.shape), (axis, turned)
     if name == "linear":
         return name, Type(dtype, kind.shape), (axis, turned)
+    if name == "histogram":
+        bins = random.choice([1, 4, 32, 256])
+        return name, Type(I32, (1, bins)), bins
     if name in PLACES or name == "prod":
         return name, Type(dtype if name == "prod" else I32, left), axis
     keep = size if name == "sort" else random.choice([n for n in (1, 2, 4, 8, size) if n <= size])
@@ -62,6 +65,9 @@ def evaluate(name: str, a: Value, attr: object) -> Value:
         whole = _running(a, "cumprod", attr, False)
         last = (Ellipsis, slice(-1, None)) if attr == 1 else (slice(-1, None),)
         return integers(whole.lo[last], a.dtype, whole.exact[last])
+    if name == "histogram":
+        inside = a.lo[(a.lo >= 0) & (a.lo < attr)]
+        return integers(np.bincount(inside, minlength=attr)[None], I32, bool(a.exact.all()))
     if name in ("sort", "topk"):
         return _sorted(a, *attr)
     return _running(a, name, *attr)

@@ -4,7 +4,7 @@ import numpy as np
 from fault_cases import case, zeros
 from small_writers import ONE, buffer, random
 
-from gizml_tile.dtypes import F32
+from gizml_tile.dtypes import F32, I32
 from gizml_tile.lowering.kernel_ir.instructions import WORKGROUP, Access
 
 # Barriers
@@ -45,6 +45,39 @@ def reverses(k, wrong):
     if wrong == "overlapping buffers":
         k.at(5).store(Access(WORKGROUP, 0, 1, ONE), value, thread)
     k.at(6).put(1, value, thread)
+
+
+@case(
+    lambda: [np.arange(128, dtype=np.int32) % 8, np.zeros(8, np.int32)],
+    {
+        "no barrier after clearing": {("race", 3)},
+        "not cleared": {("unwritten", 3)},
+        "no barrier before looking": {("race", 5)},
+        "plain additions": {("race", 3)},
+        "another bin": {("out of bounds", 3)},
+    },
+    lambda a, out: np.full(8, 16, np.int32),
+    [buffer("counts", 8, I32)],
+    threads=128,
+)
+def counts(k, wrong):
+    """All threads add to a few numbers at once."""
+    thread, one = k.at(1).thread(), k.number(1)
+    first = k.map("lt", thread, k.number(8))
+    bin = k.get(0, thread, I32)
+    if wrong != "not cleared":
+        k.at(2).keep(0, k.number(0), thread, mask=first)
+    if wrong != "no barrier after clearing":
+        k.barrier(0, 128)
+    bin = k.add(bin, one) if wrong == "another bin" else bin
+    if wrong == "plain additions":
+        k.at(3).keep(0, k.add(k.take(0, bin, I32), one), bin)
+    else:
+        k.at(3).atomic(Access(WORKGROUP, 0, 1, ONE, combine="add"), one, bin)
+    if wrong != "no barrier before looking":
+        k.at(4).barrier(0, 128)
+    found = k.at(5).take(0, thread, I32, mask=first)
+    k.at(6).put(1, found, thread, mask=first)
 
 
 @case(

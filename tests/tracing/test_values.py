@@ -115,6 +115,9 @@ def test_along_an_axis(dtype):
         assert [(each.shape, each.dtype) for each in pair] == [(shape, kind), (shape, I32)]
     pair, _ = made(lambda p: tiles(p, dtype, (1, 4)).sort(0))
     assert [(each.shape, each.dtype) for each in pair] == [((1, 4), kind), ((1, 4), I32)]
+    if dtype.is_integer:
+        value, _ = made(lambda p: tiles(p, dtype).histogram(16))
+        assert (value.shape, value.dtype) == ((1, 16), I32)
     value, _ = made(lambda p: tiles(p, MASK).cumsum(-1))
     assert (value.shape, value.dtype) == ((8, 4), I32)
     value, _ = made(lambda p: tiles(p, MASK).any(-1).all(0))

@@ -1,13 +1,13 @@
-"""Accesses to tensors that nothing comes between, in the scope of the device."""
+"""Accesses that nothing comes between: to tensors in the scope of the device, to buffers of the workgroup."""
 
 from __future__ import annotations
 
 from gizml_tile.lowering.emit.amdgpu.addresses import SPACES, address
 from gizml_tile.lowering.emit.amdgpu.memory import guards_of
 from gizml_tile.lowering.emit.amdgpu.writer import Rule, Words, Writer, kind_of, phi
-from gizml_tile.lowering.kernel_ir.instructions import Access, Instruction
+from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Instruction
 
-_SCOPE = 'syncscope("agent") monotonic'
+_SCOPE, _WITHIN = 'syncscope("agent") monotonic', 'syncscope("workgroup") monotonic'
 # Tensors lie in the device's own memory, and its unit for F32 may take subnormals for 0.
 _NOTES = ("amdgpu.no.fine.grained.memory", "amdgpu.no.remote.memory", "amdgpu.ignore.denormal.mode")
 
@@ -19,14 +19,16 @@ def _atomic(writer: Writer, instruction: Instruction) -> Words:
     kind, combine = kind_of(value), access.combine
     if value.dtype.is_float:
         combine = "fadd"
-    empty = writer.locations.add("!{}")
-    notes = "".join(f", !{note} !{empty}" for note in _NOTES)
+    notes, scope = "", _WITHIN
+    if access.space == GLOBAL:
+        empty = writer.locations.add("!{}")
+        notes, scope = "".join(f", !{note} !{empty}" for note in _NOTES), _SCOPE
     guards = guards_of(writer, masks, access)
     for guard, word, place in zip(guards, words, access.places, strict=True):
         end = writer.enter(guard) if guard else ""
         where = address(writer, access.space, access.memory, offsets, place)
         pointer = SPACES[access.space]
-        writer.value(f"atomicrmw {combine} {pointer} {where}, {kind} {word} {_SCOPE}{notes}")
+        writer.value(f"atomicrmw {combine} {pointer} {where}, {kind} {word} {scope}{notes}")
         if end:
             writer.leave(end)
     return ()

@@ -148,7 +148,7 @@ class _Planner(Placement):
                 self.dot(node)
             case "sum" | "max" | "min":
                 self.reduction(node)
-            case "reduce" | "scan" | "sort":
+            case "reduce" | "scan" | "sort" | "histogram":
                 self.along(node)
             case "part":
                 pass  # made with what it is a part of

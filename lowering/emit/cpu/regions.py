@@ -10,6 +10,7 @@ from gizml_tile.lowering.emit.cpu.builder import Value
 from gizml_tile.lowering.emit.cpu.deep_writer import DeepWriter
 from gizml_tile.lowering.emit.cpu.evaluate import load_buffer
 from gizml_tile.lowering.emit.cpu.finish import finisher
+from gizml_tile.lowering.emit.cpu.histogram import HistogramWriter
 from gizml_tile.lowering.emit.cpu.packing import Pack, Packing
 from gizml_tile.lowering.emit.cpu.packs import find_block
 from gizml_tile.lowering.emit.cpu.schedule import (
@@ -64,6 +65,8 @@ class RegionWriter:
                     self._home(buffer)
                 if item.node.op == "sort":
                     SortWriter(self.scope, plan.buffers, self._memory).write(item)
+                elif item.node.op == "histogram":
+                    HistogramWriter(self.scope, plan.buffers, self._memory).write(item)
                 else:
                     AlongWriter(self.scope, plan.buffers).write(item)
             elif isinstance(item, LoopItem):

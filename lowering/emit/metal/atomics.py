@@ -1,4 +1,4 @@
-"""Accesses to tensors that nothing comes between: functions on atomic words, and compare-and-exchange."""
+"""Accesses that nothing comes between: functions on atomic words, and compare-and-exchange."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gizml_tile.lowering.emit.metal.memory import places_of, sum_text
 from gizml_tile.lowering.emit.metal.spelling import type_name
 from gizml_tile.lowering.emit.metal.words import Words, spelled, without_brackets
 from gizml_tile.lowering.emit.metal.writer import Rule, Writer
-from gizml_tile.lowering.kernel_ir.instructions import Access, Instruction
+from gizml_tile.lowering.kernel_ir.instructions import WORKGROUP, Access, Instruction
 
 _WORDS = {F32: "atomic_float", I32: "atomic_int"}
 
@@ -15,12 +15,13 @@ _WORDS = {F32: "atomic_float", I32: "atomic_int"}
 def _atomic(writer: Writer, instruction: Instruction) -> Words:
     access, (value, offsets, *masks) = instruction.attr, instruction.args
     assert isinstance(access, Access) and value.dtype is not None and access.width == 1
-    name, combine = writer.tensors[access.memory], access.combine
+    within = access.space == WORKGROUP
+    name, combine = (writer.buffers if within else writer.tensors)[access.memory], access.combine
     if value.dtype is I64:
         assert combine == "add", combine
         text = f"{writer.helper('add_long')}({name} + {{}}, {{}});"
     else:
-        place = f"(device {_WORDS[value.dtype]}*)({name} + {{}})"
+        place = f"({'threadgroup' if within else 'device'} {_WORDS[value.dtype]}*)({name} + {{}})"
         text = f"atomic_fetch_{combine}_explicit({place}, {{}}, memory_order_relaxed);"
     words = writer.stretched(value, len(access.places))
 

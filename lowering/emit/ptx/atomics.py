@@ -1,4 +1,4 @@
-"""Accesses to tensors that nothing comes between: reductions in memory, and compare-and-swap."""
+"""Accesses that nothing comes between: reductions in memory, and compare-and-swap."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gizml_tile.lowering.emit.ptx.addresses import address, written
 from gizml_tile.lowering.emit.ptx.memory import VECTORS, guards_of, lowest, pieces_of
 from gizml_tile.lowering.emit.ptx.packing import elements, stretched
 from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer
-from gizml_tile.lowering.kernel_ir.instructions import Access, Instruction
+from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Instruction
 
 # By type and operation what follows the name of the instruction; halves come in pairs where several move.
 _FORMS = {
@@ -33,7 +33,8 @@ def _atomic(writer: Writer, instruction: Instruction) -> Words:
     guards = guards_of(writer, masks, len(access.places))
     for number, (guard, place) in enumerate(zip(guards, access.places, strict=True)):
         where = written(*address(writer, access.space, access.memory, offsets, place))
-        name = f"{guard}red.global.{combine}"
+        space = "global" if access.space == GLOBAL else "shared"
+        name = f"{guard}red.{space}.{combine}"
         if width * dtype.bits < 32:
             half = _half(writer, lowest(writer, found[number], dtype))
             writer.lines.append(f"{name}.{_FORMS[combine, dtype]} {where}, {half};")
