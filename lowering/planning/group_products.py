@@ -11,7 +11,7 @@ from gizml_tile.dtypes import F32, DType
 from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.atoms import GROUP_UNITS, GroupUnit
-from gizml_tile.lowering.planning.boxes import is_once
+from gizml_tile.lowering.planning.boxes import is_once, tensor_name
 from gizml_tile.lowering.planning.dots import plan_by_halves
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.lowering.planning.plan import UNIFORM, Dot, Promotion, TileLayout
@@ -180,8 +180,13 @@ def group_dot(state: Planning, node: Node) -> Dot:
     piece = 0 if computed is None else piece_of(depth)
     made = Dot(None, dtype, (4 * groups, 1), a, b, c, groups, parts, turned, piece)
     told = f"asynchronous, 64 x {columns if parts is None else parts.columns} by each four warps, {told}"
-    if piece:
+    if computed is not None:
         told += f", {piece} elements of k at a time"
+        names = " and ".join(dict.fromkeys(tensor_name(state, block) for block in computed.blocks))
+        state.reasons[computed.node] = (
+            f"computed in registers by the warps that multiply, where the product takes it, from blocks of "
+            f"{names} in workgroup memory"
+        )
     if turned:
         told = f"rows and columns exchanged, {told}"
     if parts is not None:

@@ -71,6 +71,7 @@ def prologue_rows(quick: bool) -> Iterator[Case]:
     """What is done with a product's operands on the way: scales of rows, weights in 8 bits."""
     yield from map(scaled, (torch.bfloat16,) if quick else (torch.float16, torch.bfloat16))
     yield from map(dequantised, (torch.float8_e4m3fn, torch.int8))
+    yield grouped()
 
 
 def scaled(dtype: torch.dtype) -> Case:
@@ -106,3 +107,25 @@ def dequantised(dtype: torch.dtype) -> Case:
     return beside_plain(
         f"{name} weights to bf16 {SIZE}", {"": mine}, a, columns(), lambda: torch.mm(a, columns())
     )
+
+
+def grouped() -> Case:
+    """Weights [N, K] in 8 bits times a number for each row and 128 elements of k."""
+    a, group = random(SIZE, SIZE), 128
+    weights = torch.randint(-127, 128, (SIZE, SIZE), device=DEVICE, dtype=torch.int8)
+    scale = (torch.rand(SIZE, SIZE // group, device=DEVICE) + 0.5) / 64
+    c = torch.empty_like(a)
+
+    def scaled_weights() -> torch.Tensor:
+        return (weights.float() * scale.repeat_interleave(group, 1)).to(a.dtype).T
+
+    mine = chosen(
+        fused.dequantised_in_groups,
+        *(a, weights, scale, c),
+        sizes=BF16_SIZES,
+        truth=lambda: a.double() @ scaled_weights().double(),
+        allowed=BF16_ERROR,
+        GROUP=group,
+    )
+    name = f"int8 weights in groups of {group} to bf16 {SIZE}"
+    return beside_plain(name, {"": mine}, a, scaled_weights(), lambda: torch.mm(a, scaled_weights()))

@@ -55,6 +55,17 @@ def dequantised(p, a, w, scale, c, *, BM=128, BN=128, BK=64):
     C[i, j] = acc
 
 
+@tile.kernel(grid=by_tiles)
+def dequantised_in_groups(p, a, w, scale, c, *, GROUP, BM=128, BN=128, BK=64):
+    """Weights [N, K] in 8 bits times a scale for each row and so many elements of k."""
+    i, j = p.id(0), p.id(1)
+    A, W, Scale, C = p.read(a, [BM, BK]), p.read(w, [BN, BK]), p.read(scale, [BN, 1]), p.write(c, [BM, BN])
+    acc = p.zeros([BM, BN])
+    for k in range(A.blocks(1)):
+        acc += A[i, k] @ (W[j, k].to(tile.F32) * Scale[j, k // (GROUP // BK)]).to(a.dtype).T
+    C[i, j] = acc
+
+
 @tile.kernel(grid=lambda q, BM, **_: (tile.cdiv(q.shape[2], BM), q.shape[1], q.shape[0]))
 def attention(p, q, k, v, bias, out, *, D, SHARED=1, WINDOW=0, BIASED=False, APPROX=False, BM=128, BN=128):
     """Causal attention with heads that share keys, a window of keys, or numbers added to the scores."""

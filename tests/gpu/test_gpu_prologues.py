@@ -205,3 +205,54 @@ def test_scales_of_few_turns(kernel, first, k):
     weights = through(wide(b).astype(np.float32) * np.repeat(scale, 64, 0)[:k], "bf16")
     want = wide(a)[:, 64 * first :] @ weights[64 * first :]
     assert np.abs(wide(y) - want).max() <= 2.0**-14 * np.abs(want).max()
+
+
+@tile.kernel(grid=by_tiles)
+def refused(p, a, b, y, z, *, CASE, BM=64, BN=64, BK=64):
+    i, j = p.id(0), p.id(1)
+    A, B, Flat = p.read(a, [BM, BK]), p.read(b, [BK, BN]), p.read(b, [BM, BK])
+    acc, sums = p.zeros([BM, BN], tile.I32 if CASE == "bytes" else tile.F32), p.zeros([BM, 1])
+    for k in range(A.blocks(1)):
+        left, right = A[i, k], B[k, j]
+        if CASE == "both":
+            left, right = left.relu().to(a.dtype), right.relu().to(a.dtype)
+        if CASE == "bytes":
+            left = (left + 1).to(a.dtype)
+        if CASE == "transposed":
+            left = ((left.T * 2).T + Flat[i, k]).to(a.dtype)
+        if CASE == "sums":
+            left = (left.to(tile.F32) / left.to(tile.F32).sum(1)).to(a.dtype)
+        if CASE == "others":
+            left = left.relu().to(a.dtype)
+            sums += left.to(tile.F32).sum(1)
+        if CASE == "carried":
+            left = (left + sums).to(a.dtype)
+            sums += 1.0
+        acc += left @ right
+    p.write(y, [BM, BN])[i, j] = acc
+    p.write(z, [BM, 1])[i, 0] = sums
+
+
+@pytest.mark.parametrize(
+    "case, why",
+    [
+        ("both", "both operands of a product are computed in the loop"),
+        ("bytes", "a computed operand is I8, not F16 or BF16"),
+        ("transposed", "blocks are transposed before an operand is computed of them"),
+        ("sums", "an operand rests on sums of blocks of its loop"),
+        ("others", "others than products take what an operand is computed of"),
+        ("carried", "an operand rests on what a loop carries, or on a branch"),
+    ],
+)
+def test_which_operands_are_not_computed_in_registers(case, why):
+    kind = "i1" if case == "bytes" else "f16"
+    a, b = numbers(64, 128, kind=kind), numbers(128, 64, kind=kind, seed=1)
+    y = room(64, 64, kind="i4" if case == "bytes" else "f32")
+    told = refused.explain(a, b, y, room(64, 1), **HOPPER, CASE=case)
+    assert f"specialised  no        {why}" in told
+
+
+def test_where_an_operand_is_computed():
+    a, b, y = numbers(64, 64, kind="bf16"), numbers(64, 64, kind="bf16", seed=1), room(64, 64)
+    told = scaled_left.explain(a, abs(numbers(64, 1)), b, y, **HOPPER)
+    assert "computed in registers by the warps that multiply, where the product takes it, from blocks" in told

@@ -24,6 +24,14 @@ a whole program keeps (the queries of attention) have a ring of one slot. Rings 
 program: ``persistent`` workgroups run programs in turn, so blocks of the next one come while the last is
 stored.
 
+**Computed operands** (`computed`, `turn_ahead`; `planning.prologues`). In ``acc += A[i, k] @ (W[k, j].to(F32)
+* scale).to(BF16)`` an operand is computed of a block. The block comes as the tensor has it, bytes as bytes; a
+group reads its rows of it from the ring into registers, computes there what the matrix unit takes, and
+multiplies from registers, which it can for the left operand: for a right one it makes the product with rows
+and columns exchanged (``turned``). It does so for a piece of k at a time, in two sets of registers: while
+the unit reads one set the next piece is made in the other. Warps give a slot back when all their lanes have
+read it. Rows and columns that a turn computes with (scales of a group of k) are read in the turn before.
+
 **Products of products** (`chained`, `rotated`). In attention the second product takes what is computed of
 the first one's result. The loop is then rotated by one turn: the products ``queries @ keys`` of a turn and
 ``weights @ values`` of the turn before are made beside one another, while registers do the softmax. It
@@ -31,7 +39,9 @@ follows from who takes what, not from a name: `planning.chained` splits the body
 products need, what follows from them alone, and what also takes the carried sums, or says why it cannot.
 Groups begin their products one after the other (`turns`), so one computes while the next multiplies. Sums
 along rows are carried in parts and meet after the loop (`planning.parts`), masks are looked at as a whole
-first (`masks`), and programs with more turns than others begin first.
+first (`masks`), and programs with more turns than others begin first. A block that is computed on in between,
+such as numbers added to scores (`planning.beside`), comes by the copy engine, too: each group has rings of
+its own rows of it, as groups are half a turn apart, and gives a slot back as soon as it has read it.
 
 **Programs together** (`neighbours`, `together`). Where programs that are neighbours in the grid multiply with
 the same blocks, as the blocks of queries of one head do with its keys, three of them share a workgroup: each
