@@ -246,7 +246,7 @@ def refused(p, a, b, y, z, *, CASE, BM=64, BN=64, BK=64):
 )
 def test_which_operands_are_not_computed_in_registers(case, why):
     kind = "i1" if case == "bytes" else "f16"
-    a, b = numbers(64, 128, kind=kind), numbers(128, 64, kind=kind, seed=1)
+    a, b = numbers(64, 128, kind=kind), np.asfortranarray(numbers(128, 64, kind=kind, seed=1))
     y = room(64, 64, kind="i4" if case == "bytes" else "f32")
     told = refused.explain(a, b, y, room(64, 1), **HOPPER, CASE=case)
     assert f"specialised  no        {why}" in told
