@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from gizml_tile.frontend.kinds import Kind, arithmetic, chosen, comparison, join, logic, method
+from gizml_tile.frontend.kinds import Kind, arithmetic, chosen, comparison, join, logic, method, moved
 from gizml_tile.frontend.spelling import chain_of, comparison_sign, sign
 from gizml_tile.frontend.states import State
 from gizml_tile.frontend.syntax import COMPREHENSIONS, parts, targets
@@ -132,6 +132,8 @@ def _subscript(inference: Inference, node: cst.Subscript, state: State) -> Kind:
     match receiver:
         case Kind.IN:
             return Kind.TILE
+        case Kind.TILE | Kind.MASK | Kind.UNIFORM:
+            return moved(receiver)
         case Kind.SHAPE:
             return Kind.INDEX if single else Kind.SHAPE
         case Kind.CONSTANT:

@@ -124,6 +124,8 @@ _FUNCTIONS = frozenset(
 )
 _ASKS = frozenset({"isnan", "isinf", "isfinite"})
 _KEEPS_MASK = frozenset({"transpose", "max", "min", "not_", "any", "all"})
+_MOVES = frozenset("reshape broadcast_to concat interleave flip".split())
+_HALVES = frozenset({"split", "deinterleave"})
 METHODS = (
     frozenset(_PROGRAM_GIVES)
     | frozenset(_VIEW_GIVES)
@@ -132,6 +134,8 @@ METHODS = (
     | _FUNCTIONS
     | _ASKS
     | _KEEPS_MASK
+    | _MOVES
+    | _HALVES
     | frozenset(COMPARISONS.values())
     | frozenset(
         "and_ or_ select value put put_window scatter scatter_add scatter_max scatter_min loop fold cond arg "
@@ -177,9 +181,16 @@ def _tile_method(receiver: Kind, name: str, arguments: list[Kind]) -> Kind:
         return Kind.MASK
     if name in _FUNCTIONS:
         return Kind.TILE
+    if name in _MOVES:
+        return moved(receiver)
     if name == "select" and len(arguments) == 2:
         return chosen(*arguments)
     return Kind.TILE if name in _TILE_METHODS else Kind.UNKNOWN
+
+
+def moved(receiver: Kind) -> Kind:
+    """What elements of a tile in other places are, which may be more than one."""
+    return Kind.TILE if receiver is Kind.UNIFORM else receiver
 
 
 def comparison(left: Kind, right: Kind) -> Kind:

@@ -29,6 +29,7 @@ from gizml_tile.nodes import (
     parts,
     places,
     promote,
+    slices,
 )
 
 Rule = Callable[[Node, TileProgram], None]
@@ -275,6 +276,39 @@ def _transpose(node: Node, program: TileProgram) -> None:
     _expect(node, node.args[0].shape[::-1], node.args[0].dtype)
 
 
+def _reshape(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    (a,) = node.args
+    assert a.is_tile and isinstance(node.attr, tuple), f"{node} of {a}: {node.attr!r}"
+    _shape(node, node.shape)
+    assert node.shape[0] * node.shape[1] == a.shape[0] * a.shape[1], f"{node} of {a}"
+    assert node.shape == node.attr and node.dtype is a.dtype, f"{node} of {a}: {node.attr!r}"
+
+
+def _slice(node: Node, program: TileProgram) -> None:
+    _operands(node, 1)
+    (a,) = node.args
+    assert a.is_tile, f"{node} of {a}"
+    for steps, size in zip(slices(node.attr), a.shape, strict=True):
+        last = steps.start + steps.step * (steps.size - 1)
+        assert 0 <= steps.start < size and 0 <= last < size, f"{node}: {steps} of {size}"
+    _shape(node, node.shape)
+    _expect(node, tuple(steps.size for steps in slices(node.attr)), a.dtype)
+
+
+def _joined(node: Node, program: TileProgram) -> None:
+    _operands(node, 2)
+    a, b = node.args
+    axis = node.attr
+    assert a.is_tile and b.is_tile and a.dtype is b.dtype, f"{node} of {a} and {b}"
+    assert type(axis) is int and axis in (0, 1), f"{node}: axis {axis!r}"
+    assert a.shape == b.shape, f"{node} of {a} and {b}"
+    rows, columns = a.shape
+    shape = (2 * rows, columns) if axis == 0 else (rows, 2 * columns)
+    _shape(node, shape)
+    _expect(node, shape, a.dtype)
+
+
 def _reduction(node: Node, program: TileProgram) -> None:
     _operands(node, 1)
     (a,) = node.args
@@ -514,6 +548,10 @@ RULES: dict[str, Rule] = {
     "pow": _power,
     "mulhi": _high,
     "transpose": _transpose,
+    "reshape": _reshape,
+    "slice": _slice,
+    "concat": _joined,
+    "interleave": _joined,
     "not_": _inversion,
     "select": _select,
     "fma": _fma,

@@ -36,6 +36,9 @@ popcount clz              a                                integers: bits that a
 to                        a                                dtype
 bitcast                   a                                dtype of the same width: the same bits
 transpose                 a
+reshape                   a                                (rows, columns), row by row as NumPy
+slice                     a                                Slice: Steps along the rows and the columns
+concat interleave         a, b                             axis: one after the other, or in turn
 sum max min               a                                axis; on masks sum counts, max is any, min is all
 reduce, scan              a...                             Combining: the first value; tiles of one shape
 sort                      a                                Sorting; part 1: where each was, in I32
@@ -132,6 +135,37 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
+class Steps:
+    """Elements of an axis: ``size`` of them, from ``start`` on, each ``step`` after the last (or before)."""
+
+    start: int
+    step: int
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size == 1:
+            # Of one element no step is taken: equal choices compare equal.
+            object.__setattr__(self, "step", 1)
+
+    @staticmethod
+    def whole(size: int) -> Steps:
+        """All elements of an axis in their order."""
+        return Steps(0, 1, size)
+
+    def of(self, other: Steps) -> Steps:
+        """These elements of the elements that ``other`` takes."""
+        return Steps(other.start + self.start * other.step, self.step * other.step, self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The attribute of ``slice``: what it takes of the rows, and of these what of the columns."""
+
+    rows: Steps
+    columns: Steps
+
+
+@dataclass(frozen=True, slots=True)
 class Const:
     """The attribute of ``const`` and ``iota``: shape, type, and the value or the axis."""
 
@@ -177,6 +211,7 @@ Attr = (
     | DType
     | tuple[int, int]
     | tuple[bool, bool]
+    | Slice
     | View
     | Elements
     | Const
@@ -249,6 +284,7 @@ UNARY_FLOAT = APPROXIMABLE | frozenset(
     "expm1 log1p softplus erf gelu_erf relu sqrt rsqrt floor ceil trunc round".split()
 )
 COUNTS = frozenset({"popcount", "clz"})
+MOVES = frozenset("reshape slice concat interleave".split())
 UNARY = UNARY_FLOAT | COUNTS | frozenset("neg abs not_ to bitcast transpose".split())
 ARITHMETIC = frozenset("add sub mul div rem floordiv floormod maximum minimum".split())
 BITWISE = frozenset("and_ or_ xor shl shr".split())
@@ -405,6 +441,18 @@ def _value(
             return result.shape, result.dtype
         case "transpose":
             return args[0].shape[::-1], args[0].dtype
+        case "reshape":
+            assert isinstance(attr, tuple)
+            rows, columns = attr
+            return (rows, columns), args[0].dtype
+        case "slice":
+            along_rows, along_columns = slices(attr)
+            return (along_rows.size, along_columns.size), args[0].dtype
+        case "concat" | "interleave":
+            rows, columns = args[0].shape
+            if attr == 0:
+                return (rows + args[1].shape[0], columns), args[0].dtype
+            return (rows, columns + args[1].shape[1]), args[0].dtype
         case "sum" | "max" | "min":
             rows, columns = args[0].shape
             counts = args[0].dtype is MASK and op == "sum"
@@ -439,6 +487,12 @@ def _combined(tile: Node, op: str, how: Combining) -> Shape:
     if op == "scan":
         return tile.shape
     return (1, tile.shape[1]) if how.axis == 0 else (tile.shape[0], 1)
+
+
+def slices(attr: Attr) -> tuple[Steps, Steps]:
+    """What the attribute of a ``slice`` takes along each axis."""
+    assert isinstance(attr, Slice)
+    return attr.rows, attr.columns
 
 
 def _broadcast(args: tuple[Node, ...]) -> Shape:

@@ -6,7 +6,19 @@ import os
 from collections.abc import Callable
 
 from gizml_tile.dtypes import DType
-from gizml_tile.nodes import Combining, Const, Elements, Node, Region, Scalar, Sorting, TileProgram, View
+from gizml_tile.nodes import (
+    Combining,
+    Const,
+    Elements,
+    Node,
+    Region,
+    Scalar,
+    Sorting,
+    Steps,
+    TileProgram,
+    View,
+    slices,
+)
 
 Layouts = Callable[[Node], str]
 
@@ -30,8 +42,12 @@ def attribute(node: Node, program: TileProgram | None) -> str:
             return f"{program.tensors[attr[0]].name} axis {int(attr[1])}"
         case "id" | "count":
             return f"axis {attr}"
-        case "sum" | "max" | "min":
+        case "sum" | "max" | "min" | "concat" | "interleave":
             return f"axis {attr}"
+        case "reshape":
+            return ""
+        case "slice":
+            return " ".join(map(_steps, slices(attr)))
         case "fma":
             assert isinstance(attr, tuple)
             signs = [name for name, set_ in zip(("-product", "-c"), attr, strict=True) if set_]
@@ -83,6 +99,13 @@ def _function(region: Region) -> str:
         steps.append(f"{names[node]} = {node.op} {' '.join(word for word in words if word)}")
     params, results = (" ".join(names[node] for node in nodes) for nodes in (region.params, region.results))
     return f"({params}) {'; '.join(steps)} -> {results}"
+
+
+def _steps(steps: Steps) -> str:
+    """Elements of an axis as Python's slice of them: ``8:0:-1`` has no 0, all backwards is ``7::-1``."""
+    stop = steps.start + steps.step * steps.size
+    step = "" if steps.step == 1 else f":{steps.step}"
+    return f"{steps.start}:{stop if stop >= 0 else ''}{step}"
 
 
 def _is_zero(pad: float | int | bool) -> bool:

@@ -16,12 +16,13 @@ from gizml_tile.lifting import (
     storage_type,
 )
 from gizml_tile.nodes import Const, Node, broadcast, promote
+from gizml_tile.shaping import Shaping
 from gizml_tile.tracing import Block, Value, article, fail, is_uniform, noun
 
 _PRECISIONS = ("f32", "tf32")
 
 
-class Tile(Functions, AlongAxis):
+class Tile(Functions, AlongAxis, Shaping):
     """A block of values: ``shape`` is (rows, columns), ``dtype`` the storage type of its values.
 
     Values of float types are computed with in F32, those of integer types in I32 or I64. Wherever a
@@ -40,11 +41,6 @@ class Tile(Functions, AlongAxis):
         """The storage type: what the values were read as, F32 after mathematics, MASK for a mask."""
         assert self._node.dtype is not None
         return self._node.dtype
-
-    @property
-    def T(self) -> Tile:
-        """The transposed tile."""
-        return self.transpose()
 
     def k(self, value: object, dtype: object = F32) -> Tile:
         """A constant [1, 1] tile in this tile's program."""
@@ -233,10 +229,6 @@ class Tile(Functions, AlongAxis):
                 f"{list(b.shape)}; {hint}"
             )
         return Tile(trace.blocks[-1], trace.record("dot", (a, b), precision))
-
-    def transpose(self) -> Tile:
-        """Rows become columns."""
-        return self._make("transpose", (self,))
 
     def __matmul__(self, other: object) -> Tile:
         return self.dot(other)

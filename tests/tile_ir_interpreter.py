@@ -252,6 +252,20 @@ class _Run:
     def op_transpose(self, node, a):
         return a.T
 
+    def op_reshape(self, node, a):
+        return a.reshape(node.shape)
+
+    def op_slice(self, node, a):
+        taken = (node.attr.rows, node.attr.columns)
+        rows, columns = (each.start + each.step * np.arange(each.size) for each in taken)
+        return a[np.ix_(rows, columns)]
+
+    def op_concat(self, node, a, b):
+        return np.concatenate([a, b], node.attr)
+
+    def op_interleave(self, node, a, b):
+        return np.stack([a, b], node.attr + 1).reshape(node.shape)
+
     def op_select(self, node, mask, yes, no):
         if node.is_index:
             return yes if bool(mask[0, 0]) else no

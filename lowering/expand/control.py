@@ -13,6 +13,7 @@ from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.histogram import expand_histogram
 from gizml_tile.lowering.expand.in_memory import expand_chain
 from gizml_tile.lowering.expand.memory import expand_put, expand_read, meet
+from gizml_tile.lowering.expand.moves import expand_move
 from gizml_tile.lowering.expand.parked import park
 from gizml_tile.lowering.expand.products import expand_product
 from gizml_tile.lowering.expand.reduce import expand_reduce
@@ -37,7 +38,7 @@ from gizml_tile.lowering.expand.staging import last_uses, open_ring, stage_here
 from gizml_tile.lowering.expand.values import make_tile
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.planning.plan import UNIFORM, TileLayout
-from gizml_tile.nodes import Node, Region
+from gizml_tile.nodes import MOVES, Node, Region
 
 
 def expand_region(x: Expansion, region: Region) -> None:
@@ -115,8 +116,8 @@ def _expand_node(x: Expansion, node: Node) -> None:
             _define(x, node, expand_histogram(x, node))
         case "part":
             pass  # defined with what it is a part of
-        case "transpose":
-            _expand_transpose(x, node)
+        case _ if node.op in MOVES or node.op == "transpose":
+            _define_in(x, node, *expand_move(x, node))
         case _:
             home = x.home(node)
             if node in x.plan.parked:
@@ -163,17 +164,6 @@ def _define_in(x: Expansion, node: Node, value: Value, layout: TileLayout) -> No
     x.define(node, value, layout)
     if layout.linear != home.linear:
         x.define(node, convert(x, value, layout, home))
-
-
-def _expand_transpose(x: Expansion, node: Node) -> None:
-    """Rows and columns trade names; then the registers move to the result's home, if that is another."""
-    operand = node.args[0]
-    home, there = x.home(node), x.home(operand)
-    assert home is not None
-    if there is None:
-        # Made where it is wanted, so no register moves at all.
-        there = home.transposed()
-    _define_in(x, node, x.registers(operand, there), there.transposed())
 
 
 def _expand_loop(x: Expansion, node: Node) -> None:

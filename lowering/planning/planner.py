@@ -26,6 +26,7 @@ from gizml_tile.lowering.planning.clusters import plan_cluster
 from gizml_tile.lowering.planning.elements import widest_atomic
 from gizml_tile.lowering.planning.group_products import group_dot
 from gizml_tile.lowering.planning.in_memory import plan_in_memory
+from gizml_tile.lowering.planning.moves import links, seeds, spread, views_around
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
 from gizml_tile.lowering.planning.parts import find_parts
 from gizml_tile.lowering.planning.pieces import cut_products
@@ -293,9 +294,14 @@ def _lay_out(state: Planning) -> None:
         found = _of_product(state, each) or _of_operand(state, each)
         if found is not None:
             state.layouts[each] = found
-    for each in order:
+    moves = links(state)
+    for each in list(state.layouts):
+        spread(state, moves, each)
+    for each in seeds(state, moves, order):
         if each not in state.layouts:
-            state.layouts[each] = _of_slice(state, each) or _of_memory(state, each)
+            views = views_around(state, moves, each)
+            state.layouts[each] = _of_slice(state, each) or _of_memory(state, each, views)
+            spread(state, moves, each)
 
 
 def _of_product(state: Planning, each: Class) -> TileLayout | None:
@@ -356,19 +362,16 @@ def _of_slice(state: Planning, each: Class) -> TileLayout | None:
     return None
 
 
-def _of_memory(state: Planning, each: Class) -> TileLayout:
+def _of_memory(state: Planning, each: Class, views: list[Node]) -> TileLayout:
     """The spread that suits the tensors which most bytes of the class come from or go to."""
     votes = {0: 0, 1: 0}
     moves: dict[int, list[Traffic]] = {0: [], 1: []}
-    for node in each.nodes:
-        views = [node] if node.op in READS else []
-        views += [user for user, number in state.uses.of(node) if user.op in EFFECTS and number == 0]
-        for view in views:
-            axis = fast_axis(state.signature, view)
-            move = _traffic(state, view, axis)
-            moves[1 if axis is None else axis].append(move)
-            if axis is not None:
-                votes[axis] += move.bytes * (1 + state.uses.depth[view])
+    for view in views:
+        axis = fast_axis(state.signature, view)
+        move = _traffic(state, view, axis)
+        moves[1 if axis is None else axis].append(move)
+        if axis is not None:
+            votes[axis] += move.bytes * (1 + state.uses.depth[view])
     axis = 0 if votes[0] > votes[1] else 1
     shared = _shared_along(state, each)
     return accesses.best_blocked(each.shape, moves[axis], axis, state.target, state.warps, shared=shared)

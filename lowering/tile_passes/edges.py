@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gizml_tile.errors import Place
 from gizml_tile.lowering.tile_passes.constants import compare, convert, evaluate
-from gizml_tile.nodes import COMPARISONS, Const, Node, TileProgram, View
+from gizml_tile.nodes import COMPARISONS, MOVES, Const, Node, TileProgram, View
 from gizml_tile.rounding import Number
 
 
@@ -92,6 +92,8 @@ def _pasts(node: Node, operands: list[_Pasts], program: TileProgram) -> _Pasts:
         case "dot" | "sum" | "reduce" | "scan" | "sort" | "histogram" | "part" | "select":
             return _UNKNOWN
         case "gather" | "iota" | "value" | "scalar" | "result":
+            return _UNKNOWN
+        case _ if node.op in MOVES:
             return _UNKNOWN
     first, second = (_combined(node, axis, [each[axis] for each in operands]) for axis in (0, 1))
     return first, second

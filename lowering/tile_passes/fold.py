@@ -8,7 +8,7 @@ from gizml_tile.dtypes import F32, I64, MASK, DType, math_dtype
 from gizml_tile.lowering.tile_passes.addresses import fold_places
 from gizml_tile.lowering.tile_passes.constants import compare, convert, evaluate, wrap
 from gizml_tile.lowering.tile_passes.rewriting import Emit, Rewriting
-from gizml_tile.nodes import COMPARISONS, REDUCTIONS, Const, Node, TileProgram, make
+from gizml_tile.nodes import COMPARISONS, REDUCTIONS, Const, Node, Slice, Steps, TileProgram, make, slices
 from gizml_tile.rounding import Number
 
 _DIVISIONS = frozenset({"div", "floordiv"})
@@ -61,8 +61,10 @@ def _fold_constant(node: Node, values: tuple[Number, ...]) -> Number | None:
     match node.op:
         case "value" | "to":
             return convert(values[0], source, dtype)
-        case "transpose":
+        case "transpose" | "reshape" | "slice":
             return values[0]
+        case "concat" | "interleave":
+            return values[0] if _is_equal(*values) else None
         case "select":
             chosen = node.args[1 if values[0] else 2]
             assert chosen.dtype is not None
@@ -93,6 +95,8 @@ def _identity(node: Node, constants: list[Number | None], emit: Emit) -> Node | 
             return x
         case "transpose", (Node("transpose", (x,)),):
             return x
+        case "reshape" | "slice" | "concat", _:
+            return _moved(node, emit)
         case "to" | "bitcast", (x,) if x.dtype is dtype:
             return x
         case "bitcast", (Node("bitcast", (x,)),) if x.dtype is dtype:
@@ -114,6 +118,60 @@ def _identity(node: Node, constants: list[Number | None], emit: Emit) -> Node | 
     if constants[0] is not None and _same(b, node) and _left_identity(node.op, constants[0], _dtype(node)):
         return b
     return _absorbed(node, constants, emit)
+
+
+def _moved(node: Node, emit: Emit) -> Node | None:
+    """What moving elements comes to: those that move twice move once, and parts may be whole again."""
+    first = node.args[0]
+    if node.op == "reshape":
+        if first.op == "reshape":
+            (first,) = first.args
+            return first if _same(first, node) else emit(make("reshape", (first,), node.attr, node.place))
+        return first if _same(first, node) else None
+    if node.op == "concat":
+        return _whole_again(node)
+    rows, columns = slices(node.attr)
+    if first.op == "slice":
+        before = slices(first.attr)
+        rows, columns, (first,) = rows.of(before[0]), columns.of(before[1]), first.args
+        again = make("slice", (first,), Slice(rows, columns), node.place)
+        return first if _is_whole(again) else emit(again)
+    if first.op == "concat":
+        axis = first.attr
+        assert isinstance(axis, int)
+        for number, part in enumerate(first.args):
+            beginning = number * part.shape[axis]
+            wanted = [Steps.whole(size) for size in part.shape]
+            wanted[axis] = Steps(beginning, 1, part.shape[axis])
+            if (rows, columns) == tuple(wanted):
+                return part
+    return first if _is_whole(node) else None
+
+
+def _is_whole(node: Node) -> bool:
+    """Whether a slice takes every element in its order."""
+    return slices(node.attr) == tuple(map(Steps.whole, node.args[0].shape))
+
+
+def _whole_again(node: Node) -> Node | None:
+    """The tile whose halves are put together again."""
+    one, other = node.args
+    if one.op != "slice" or other.op != "slice" or one.args != other.args or not _same(one.args[0], node):
+        return None
+    axis, number = node.attr, 0
+    assert isinstance(axis, int)
+    for part in node.args:
+        wanted = [Steps.whole(size) for size in node.shape]
+        wanted[axis] = Steps(number, 1, part.shape[axis])
+        if slices(part.attr) != tuple(wanted):
+            return None
+        number += part.shape[axis]
+    return one.args[0]
+
+
+def _is_equal(one: Number, other: Number) -> bool:
+    """Whether two constants have the same bits (any NaN is like any other)."""
+    return repr(one) == repr(other)
 
 
 def _dtype(node: Node) -> DType:

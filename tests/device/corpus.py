@@ -18,6 +18,7 @@ import elementwise_cases
 import numpy as np
 import product_cases
 import row_cases
+import shape_cases
 from execute import OnSimulator, check, compile_body
 from generate import generate
 from generate_products import generate_products
@@ -28,7 +29,7 @@ import gizml_tile as tile
 
 CASES: dict[str, Case] = {
     case.name: case
-    for module in (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases)
+    for module in (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases, shape_cases)
     for case in module.CASES
 }
 UNIT = 2.0**-24
@@ -253,6 +254,15 @@ def convolution_example() -> Example:
     return module.convolution, [x, w, room(2, 9, 20, 5)], module.reference(wide(x), wide(w)), bound
 
 
+def rotary_example(neighbours: bool) -> Example:
+    module = importlib.import_module("rotary_embedding")
+    x, angles = random(3, 70, 32), random(70, 16, seed=1) * 4
+    cos, sin = np.cos(angles), np.sin(angles)
+    truth = module.reference(*map(wide, (x, cos, sin)), neighbours)
+    launch = partial(module.rotary, D=32, NEIGHBOURS=neighbours)
+    return launch, [x, cos, sin, room(3, 70, 32)], truth, 16 * UNIT * (1 + np.abs(truth))
+
+
 def simple_example(name: str) -> Example:
     kernel = getattr(importlib.import_module(name), name)
     if name == "transpose":
@@ -274,6 +284,8 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
     "fused_gelu": gelu_example,
     "batched_matmul": batched_example,
     "convolution": convolution_example,
+    "rotary embedding": partial(rotary_example, False),
+    "rotary embedding of neighbours": partial(rotary_example, True),
     "attention": partial(attention_example, 200, 64, False),
     "attention, causal": partial(attention_example, 204, 64, True),
     "attention, D 128": partial(attention_example, 102, 128, False),

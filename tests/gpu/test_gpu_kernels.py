@@ -8,6 +8,7 @@ import elementwise_cases
 import product_cases
 import pytest
 import row_cases
+import shape_cases
 from gpu_agreement import arrays, assert_agree, on_the_cpu
 from gpu_cases import Case
 
@@ -15,11 +16,8 @@ from gizml_tile import TileError
 from gizml_tile.lowering.simulate.findings import COSTS
 from gizml_tile.target import gpus
 
-CASES = [
-    case
-    for module in (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases)
-    for case in module.CASES
-]
+MODULES = (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases, shape_cases)
+CASES = [case for module in MODULES for case in module.CASES]
 # One of each family that plans differ for.
 ARCHS = ("sm_75", "sm_80", "sm_90a", "sm_120a", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "apple9")
 KINDS = {target.arch: target.kind for target in gpus()}

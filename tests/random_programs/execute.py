@@ -14,6 +14,7 @@ from intervals import Value, floats, integers, same, to
 from programs import Block, Literal, Op, Program, TensorSpec
 from render import render
 from render_kernel import render_kernel
+from shapes import MOVES, moved
 from tensors import build_all, stored, view_of
 from tile_ir_interpreter import interpret
 
@@ -193,6 +194,8 @@ class Evaluator:
             return to(integers(numbers, DType.I64), dtype)
         if name == "value":
             return to(integers([[args[0]]], DType.I64), attr)
+        if name in MOVES:
+            return moved(name, attr, op.types[0].dtype, *args)
         a, *rest = self.lifted(args)
         if name in UNARY:
             return ref.function(name, a)

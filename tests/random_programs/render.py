@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import along
 from programs import Arg, Block, Literal, Op, Program
+from shapes import MOVES, text
 
 from gizml_tile.dtypes import DType
 
@@ -78,6 +79,8 @@ def expression(name: str, args: list[str], attr: object) -> str:
     if name in ("to", "value", "bitcast"):
         assert isinstance(attr, DType)
         return f"{args[0]}.{name}(tile.{attr.name})"
+    if name in MOVES:
+        return text(name, args, attr)
     return f"{args[0]}.{name}({', '.join(args[1:])})"
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from along import choose
 from programs import INDEX, Arg, Block, Literal, Op, Type, ViewSpec
+from shapes import move
 
 from gizml_tile.dtypes import (
     BF16,
@@ -471,6 +473,7 @@ class Writer:
             self.along_an_axis: 1.5,
             self.dot: 1.5,
             self.transpose: 1,
+            partial(move, self): 2,
             self.constant: 1.5,
             self.index_math: 1,
         }

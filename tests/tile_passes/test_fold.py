@@ -14,7 +14,7 @@ from gizml_tile.check import check
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8
 from gizml_tile.lowering.tile_passes.dce import eliminate_dead
 from gizml_tile.lowering.tile_passes.fold import fold
-from gizml_tile.nodes import Const, Node, Region, TileProgram, make
+from gizml_tile.nodes import Const, Node, Region, Slice, Steps, TileProgram, make
 
 FLOATS = [0.0, -0.0, 1.0, -1.0, 2.5, -7.25, 1e-42, 3e38, -3e38, math.inf, -math.inf, math.nan, 1 / 3]
 INTEGERS = [0, 1, -1, 2, 7, -7, 31, 2**31 - 1, -(2**31)]
@@ -289,3 +289,68 @@ def test_nodes_made_by_folding_know_their_line():
     ]
     assert made.place is not None and made.place.filename == __file__
     assert isinstance(made, Node)
+
+
+def tile_of(shape=(8, 16), dtype=F32):
+    return make("iota", (), Const(shape, dtype, 0))
+
+
+def whole(size):
+    return Steps.whole(size)
+
+
+def kept(*nodes):
+    """The node that the last one folds to."""
+    return folded(*nodes, make("neg", (nodes[-1],)))[0].args[0]
+
+
+def test_moves_that_come_to_nothing():
+    x, y = tile_of(), tile_of()
+    across = make("reshape", (x,), (4, 32))
+    assert kept(x, across, make("reshape", (across,), (8, 16))) is x
+    assert kept(x, make("reshape", (x,), (8, 16))) is x
+    twice = make("slice", (x,), Slice(Steps(7, -1, 8), whole(16)))
+    assert kept(x, twice, make("slice", (twice,), Slice(Steps(7, -1, 8), whole(16)))) is x
+    halves = [make("slice", (x,), Slice(whole(8), Steps(start, 1, 8))) for start in (0, 8)]
+    assert kept(x, *halves, make("concat", tuple(halves), 1)) is x
+    for axis, taken in enumerate((Slice(Steps(8, 1, 8), whole(16)), Slice(whole(8), Steps(16, 1, 16)))):
+        both = make("concat", (x, y), axis)
+        assert kept(x, y, both, make("slice", (both,), taken)) is y
+
+
+def test_moves_that_do_something_stay():
+    x = tile_of((8, 8))
+    halves = [make("slice", (x,), Slice(whole(8), Steps(start, 1, 4))) for start in (0, 4)]
+    swapped = make("concat", tuple(halves[::-1]), 1)
+    assert folded(x, *halves, swapped)[0].op == "concat"
+    below = make("concat", tuple(halves), 0)
+    assert folded(x, *halves, below)[0].op == "concat"
+    once = make("reshape", (make("reshape", (x,), (4, 16)),), (16, 4))
+    node, value = folded(x, once.args[0], once)
+    assert node.op == "reshape" and node.args[0].op == "iota" and value.shape == (16, 4)
+
+
+@pytest.mark.parametrize("first", [Steps(1, 2, 8), Steps(14, -2, 8), Steps(3, 1, 8)])
+@pytest.mark.parametrize("second", [Steps(1, 3, 2), Steps(7, -1, 8), Steps(6, -4, 2), Steps(5, 1, 1)])
+def test_slices_of_slices_are_one(first, second):
+    x = tile_of((16, 4))
+    inner = make("slice", (x,), Slice(first, whole(4)))
+    node, value = folded(x, inner, make("slice", (inner,), Slice(second, Steps(3, -1, 4))))
+    assert node.op == "slice" and node.args[0].op == "iota"
+    taken = np.arange(16)[first.start :: first.step][:8]
+    expected = [taken[second.start + second.step * number] for number in range(second.size)]
+    assert value[:, 0].tolist() == expected
+    (again,) = interpret_values(program(x, node), [node])
+    assert np.array_equal(again, value)
+
+
+def test_constants_stay_constant():
+    for values in ((2.0, 2.0), (math.nan, math.nan), (0.0, -0.0), (1.0, 2.0)):
+        a, b = (const(value, shape=(4, 8)) for value in values)
+        for op in ("concat", "interleave"):
+            node, value = folded(a, b, make(op, (a, b), 1))
+            assert (node.op == "const") == (repr(values[0]) == repr(values[1]))
+            if node.op == "const":
+                assert_constant(node, value)
+    for node in (make("reshape", (a,), (2, 16)), make("slice", (a,), Slice(Steps(1, 1, 2), Steps(7, -1, 8)))):
+        assert_constant(*folded(a, node))

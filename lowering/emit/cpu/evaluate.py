@@ -10,9 +10,13 @@ from gizml_tile.lowering.emit.cpu.access import Block, Line, Masks, block_of, br
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.builder import Value, float_text, splat, vector
 from gizml_tile.lowering.emit.cpu.elements import Addresses
+from gizml_tile.lowering.emit.cpu.moves import Neighbours, column_value, row_value
 from gizml_tile.lowering.emit.cpu.schedule import Buffer, is_scalar
 from gizml_tile.lowering.emit.cpu.scope import Scope, apply, register_dtype
-from gizml_tile.nodes import Const, Node
+from gizml_tile.nodes import MOVES, Const, Node
+
+# Operands of these are needed at another place than the result, where they are prepared.
+_ELSEWHERE = MOVES | {"transpose"}
 
 
 @dataclass
@@ -37,6 +41,20 @@ class Pass:
         buffers = {node: buffer for node, buffer in self.buffers.items() if node not in made}
         return replace(self, buffers=buffers)
 
+    def row_of(self, node: Node, row: Value, local: Value) -> Neighbours:
+        """A row of a tile, of which neighbours are taken anywhere."""
+
+        def take(column: Value, width: int) -> str:
+            place = RowPlace(self, row, local, width, stretches=node.shape[1] > 1)
+            place.prepare((node,))
+            return place.at(column).value(node)
+
+        return take
+
+    def column_of(self, node: Node) -> Neighbours:
+        """A tile with one column, of which neighbouring rows are taken anywhere."""
+        return lambda row, width: ColumnPlace(self, row, row, width).value(node)
+
     def virtual(self, roots: tuple[Node, ...], made: frozenset[Node] = frozenset()) -> list[Node]:
         """The nodes that are computed to get ``roots``, and the leaves that are loaded."""
         found: list[Node] = []
@@ -47,7 +65,7 @@ class Pass:
                 continue
             seen.add(node)
             found.append(node)
-            if is_scalar(node) or (node in self.buffers and node not in made):
+            if node not in made and (is_scalar(node) or node in self.buffers):
                 continue
             pending.extend(arg for arg in node.args if arg.is_tile)
         return found
@@ -55,12 +73,16 @@ class Pass:
 
 @dataclass
 class RowPlace:
-    """A row of a tile; its vectors of columns are ``at`` places. ``local`` counts in the row block."""
+    """A row of a tile; its vectors of columns are ``at`` places. ``local`` counts in the row block.
+
+    ``stretches`` tells that tiles with one column are the same in all of the row.
+    """
 
     shared: Pass
     row: Value
     local: Value
     width: int
+    stretches: bool = False
     uniform: dict[Node, str] = field(default_factory=dict)
     lines: dict[Node, Line] = field(default_factory=dict)
     reciprocals: dict[Node, tuple[str, str, str]] = field(default_factory=dict)
@@ -74,7 +96,7 @@ class RowPlace:
             if node in seen:
                 continue
             seen.add(node)
-            if is_scalar(node) or (node.shape[1] == 1 and self.width > 1):
+            if is_scalar(node) or (node.shape[1] == 1 and (self.width > 1 or self.stretches)):
                 self._uniform(node)
             elif node in shared.buffers and node not in made:
                 continue
@@ -85,7 +107,7 @@ class RowPlace:
                 self.lines[node] = self.run(shared.addresses[node], made)
                 if shared.addresses[node].chooses:
                     pending.append(node.args[-1])
-            elif node.op != "transpose":
+            elif node.op not in _ELSEWHERE:
                 if node.op == "div" and (reciprocal := self._reciprocal(node)):
                     self.reciprocals[node] = reciprocal
                 pending.extend(arg for arg in node.args if arg.is_tile)
@@ -209,6 +231,10 @@ class Place:
             # A column lying on its side.
             inner = ColumnPlace(self.shared, self.column, self.column, self.width)
             return inner.value(node.args[0])
+        if node.op in MOVES:
+            kind = self.shared.scope.arithmetic(1).type(register_dtype(node))
+            place = (self.row, self.local, self.column)
+            return row_value(self.shared.scope.function, kind, node, place, self.width, self.shared.row_of)
         if node in self.parent.reciprocals:
             return self._quotient(node, self.value(node.args[0]))
         return apply(arithmetic, node, [self.value(arg) for arg in node.args])
@@ -306,6 +332,12 @@ class ColumnPlace:
             place = RowPlace(self.shared, 0, 0, self.width)
             place.prepare(node.args)
             return place.at(self.row).value(node.args[0])
+        if node.op in MOVES:
+            kind, shared = scope.arithmetic(1).type(register_dtype(node)), self.shared
+            where = (self.row, self.local)
+            return column_value(
+                scope.function, kind, node, where, self.width, shared.row_of, shared.column_of
+            )
         return apply(self.arithmetic, node, [self.value(arg) for arg in node.args])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gizml_tile.lowering.emit.cpu.moves import moves_rows, straddles
 from gizml_tile.lowering.emit.cpu.packing import Machine, is_packable, packs_left
 from gizml_tile.lowering.emit.cpu.schedule import is_scalar
 from gizml_tile.nodes import ALONG, EFFECTS, READS, STRUCTURED, Node, Region
@@ -58,10 +59,12 @@ def choose_homes(region: Region, machine: Machine, ordered: bool) -> Homes:
         passes: set[int] = set()
         wanted = node in results
         wide = False
+        forced = moves_rows(node)
         if wanted:
             passes.add(levels[node])
         for user in users.get(node, ()):
             wide |= user.is_tile and user.shape[0] > node.shape[0]
+            forced |= straddles(user) and node.op not in ("read", "const", "iota")
             if user.op == "dot" and user.args[1] is node and (ordered or not is_packable(node)):
                 passes.add(levels[node])
                 wanted |= node.op == "transpose"
@@ -83,19 +86,24 @@ def choose_homes(region: Region, machine: Machine, ordered: bool) -> Homes:
                 wanted |= bool(visits.get(user))
                 if user in nested:
                     nested.add(node)
+                    wanted |= node.op == "transpose"
         visits[node] = frozenset(passes)
         if node.op == "transpose" and min(node.shape) > 1:
             if wanted:
                 homes.turned.add(node)
             homes.stored.discard(node)
-        elif node in lefts or _is_kept(node, len(passes), node in nested, wide, ordered):
+        elif (
+            node in lefts
+            or (forced and not _has_home(node))
+            or _is_kept(node, len(passes), node in nested, wide, ordered)
+        ):
             homes.stored.add(node)
     return homes
 
 
 def _is_kept(node: Node, passes: int, nested: bool, wide: bool, ordered: bool) -> bool:
-    if node.op in ALONG or node.op in ("dot", "part", "result"):
-        return False  # these have homes of their own
+    if _has_home(node):
+        return False
     if node.op in READS and ordered:
         return True
     if node.op == "read":
@@ -109,6 +117,11 @@ def _is_kept(node: Node, passes: int, nested: bool, wide: bool, ordered: bool) -
     if rows == 1 and wide and cost >= ROW_STORE_COST:
         return True
     return cost >= STORE_COST and (passes > 1 or nested)
+
+
+def _has_home(node: Node) -> bool:
+    """Whether a tile has a home of its own, whoever uses it."""
+    return node.op in ALONG or node.op in ("dot", "part", "result")
 
 
 def _cost(node: Node) -> int:
@@ -161,5 +174,6 @@ def _levels(region: Region) -> dict[Node, int]:
     for node in region.nodes:
         level = max((levels.get(arg, 0) for arg in node.args), default=0)
         behind = node.op in ALONG or node.op in ("dot", "transpose") or bool(node.regions)
+        behind |= moves_rows(node)
         levels[node] = level + 1 if behind else level
     return levels

@@ -8,23 +8,28 @@ until they cancel or meet an operation that takes them for free (a product's pac
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gizml_tile.dtypes import F32, I32, MASK, math_dtype
-from gizml_tile.nodes import ELEMENTWISE as _OF_TILES
+from gizml_tile.lowering.emit.cpu.blocks import part_of_block, put_parts
 from gizml_tile.nodes import (
+    EFFECTS,
+    MOVES,
     REDUCTIONS,
     Attr,
     Combining,
     Const,
     Node,
     Region,
+    Slice,
     Sorting,
     Tensor,
     TileProgram,
     View,
     make,
+    slices,
 )
+from gizml_tile.nodes import ELEMENTWISE as _OF_TILES
 
 ELEMENTWISE = _OF_TILES | {"value"}
 
@@ -62,9 +67,13 @@ def normalise(program: TileProgram, column_major: tuple[bool, ...]) -> Normalise
 class _Rewriter:
     tensors: tuple[Tensor, ...]
     swapped: dict[int, int]
+    # how often something may have been stored, and what that was when a block was read
+    stores: int = 0
+    current: dict[Node, int] = field(default_factory=dict)
 
     def region(self, region: Region, known: dict[Node, Node]) -> Region:
         known = known | {param: param for param in region.params}
+        self.stores += 1
         nodes: list[Node] = []
 
         def add(op: str, args: tuple[Node, ...], attr: Attr = None, like: Node | None = None) -> Node:
@@ -89,18 +98,28 @@ class _Rewriter:
         add: Callable[..., Node],
         nodes: list[Node],
     ) -> Node:
+        if node.op in EFFECTS or node.regions:
+            self.stores += 1
         if node.regions:
             regions = tuple(self.region(region, known) for region in node.regions)
             nodes.append(Node(node.op, args, node.attr, node.shape, node.dtype, node.place, regions))
             return nodes[-1]
         view = node.attr
-        if node.op == "read" and isinstance(view, View) and self._swaps(view):
-            tile = add("read", _swap_last(args), self._swapped_view(view), node)
-            return add("transpose", (tile,), None, node)
-        if node.op == "put" and isinstance(view, View) and self._swaps(view):
-            tile = _stretched(args[0], view.shape, add)
-            tile = add("transpose", (tile,), None, node)
-            return add("put", (tile, *_swap_last(args[1:])), self._swapped_view(view), node)
+        if node.op == "read" and isinstance(view, View):
+            swaps = self._swaps(view)
+            if swaps:
+                args, view = _swap_last(args), self._swapped_view(view)
+            tile = add("read", args, view, node)
+            self.current[tile] = self.stores
+            return add("transpose", (tile,), None, node) if swaps else tile
+        if node.op == "put" and isinstance(view, View):
+            tile, *coordinates = args
+            if self._swaps(view):
+                tile = add("transpose", (_stretched(tile, view.shape, add),), None, node)
+                coordinates, view = [*_swap_last(tuple(coordinates))], self._swapped_view(view)
+            for part, where, block in put_parts(tile, tuple(coordinates), view, add):
+                stored = add("put", (part, *where), block, node)
+            return stored
         if node.op == "transpose":
             return add("transpose", args, None, node)
         if node.op in REDUCTIONS:
@@ -113,11 +132,35 @@ class _Rewriter:
             inner = _all_transposed(args, add)
             if inner is not None:
                 return add("transpose", (add(node.op, inner, node.attr, node),), None, node)
+        if node.op in MOVES:
+            return self.moved(node.op, args, node.attr, node, add)
         if args == node.args:
             nodes.append(node)
             return node
         nodes.append(Node(node.op, args, node.attr, node.shape, node.dtype, node.place))
         return nodes[-1]
+
+    def moved(
+        self, op: str, args: tuple[Node, ...], attr: Attr, like: Node, add: Callable[..., Node]
+    ) -> Node:
+        """A slice, tiles joined or another shape, as an operation on what was transposed before."""
+        first = args[0]
+        if op == "reshape" and attr == first.shape[::-1] and 1 in first.shape:
+            return add("transpose", args, None, like)
+        if op != "reshape" and all(map(_is_transpose, args)):
+            inner = tuple(add("transpose", (arg,), None, like) for arg in args)
+            if op == "slice":
+                attr = Slice(*slices(attr)[::-1])
+            else:
+                assert isinstance(attr, int)
+                attr = 1 - attr
+            return add("transpose", (self.moved(op, inner, attr, like, add),), None, like)
+        if op == "slice" and self.current.get(first) == self.stores:
+            part = part_of_block(first, slices(attr), add)
+            if part is not None:
+                self.current[part] = self.stores
+                return part
+        return add(op, args, attr, like)
 
     def _swaps(self, view: View) -> bool:
         # A row [1, C] of a column-major matrix stays a strided row: as a column it would be no better.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gizml_tile.lowering.emit.cpu.homes import captured
+from gizml_tile.lowering.emit.cpu.moves import moves_rows
 from gizml_tile.lowering.emit.cpu.schedule import (
     AlongItem,
     Buffer,
@@ -51,7 +52,7 @@ class Placement:
             return task.group if alongside else task.group + 1
         if node not in self.inside or node in self.buffers:
             return 0
-        inner_rows = 0 if node.op == "transpose" else rows
+        inner_rows = 0 if node.op == "transpose" or moves_rows(node) else rows
         return max((self.need(arg, inner_rows) for arg in node.args), default=0)
 
     def whole(self, nodes: tuple[Node, ...]) -> int:
@@ -60,7 +61,8 @@ class Placement:
     def add(self, task: Task, earliest: int = 0) -> Task:
         """Puts a task into the first group that can take it, and there into the first step."""
         for node in task.inputs:
-            rows = 0 if task.kind == "turn" else task.rows
+            elsewhere = task.kind == "turn" or (task.makes and moves_rows(task.node))
+            rows = 0 if elsewhere else task.rows
             earliest = max(earliest, self.need(node, rows))
         earliest = max([earliest, *(before.group for before in task.after)])
         for number in range(earliest, len(self.items)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from gizml_tile.lowering.emit.cpu.blocks import are_apart
 from gizml_tile.lowering.emit.cpu.cost import is_heavy
 from gizml_tile.lowering.emit.cpu.deep import DeepProduct, deep_product
 from gizml_tile.lowering.emit.cpu.homes import captured, choose_homes
@@ -40,6 +41,7 @@ from gizml_tile.lowering.emit.cpu.shapes import PAIRED, DotShape, depth_step
 from gizml_tile.nodes import (
     ACCESSES,
     EFFECTS,
+    MOVES,
     READS,
     Combining,
     Const,
@@ -117,7 +119,7 @@ class _Planner(Placement):
     ready: list[tuple[int, Node | Pack]] = field(default_factory=list)
     outside: list[Pack] = field(default_factory=list)
     # for the order of reads and stores
-    last_put: dict[str, int] = field(default_factory=dict)
+    last_put: dict[str, list[tuple[Node, int]]] = field(default_factory=dict)
     last_effect: int = -1
     last_read: int = -1
     made_here: set[Task] = field(default_factory=set)
@@ -152,6 +154,9 @@ class _Planner(Placement):
                 self.along(node)
             case "part":
                 pass  # made with what it is a part of
+            case _ if is_scalar(node) and node.op in MOVES:
+                self.store(node)
+                self.read_back(node)
             case _ if is_scalar(node):
                 self.scalar(node)
             case _ if node in self.homes.turned:
@@ -186,13 +191,13 @@ class _Planner(Placement):
 
     def put(self, node: Node) -> None:
         assert isinstance(node.attr, View | Elements)
-        name = self.context.names[tensor_of(node)]
-        earliest = self.last_put.get(name, -1) + 1
+        before = self.last_put.setdefault(self.context.names[tensor_of(node)], [])
+        earliest = max((number + (not are_apart(other, node)) for other, number in before), default=0)
         if self.context.ordered:
             earliest = max(earliest, self.last_read + 1, self.last_effect + 1)
         rows, columns = node.attr.shape
         task = self.add(Task(node.op, node, rows, columns, node.args), earliest)
-        self.last_put[name] = task.group
+        before.append((node, task.group))
         self.last_effect = max(self.last_effect, task.group)
 
     def reduction(self, node: Node) -> None:
@@ -395,7 +400,8 @@ class _Planner(Placement):
         inner = [found for region in node.regions for found in region.walk()]
         for found in inner:
             if found.op in EFFECTS:
-                self.last_put[self.context.names[tensor_of(found)]] = number
+                name = self.context.names[tensor_of(found)]
+                self.last_put.setdefault(name, []).append((found, number))
         if any(found.op in ACCESSES for found in inner):
             self.last_effect = max(self.last_effect, number)
             self.last_read = max(self.last_read, number)

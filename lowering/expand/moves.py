@@ -1,0 +1,168 @@
+"""Operations that move elements: in registers where layouts allow, else through workgroup memory."""
+
+from __future__ import annotations
+
+from gizml_tile.dtypes import I32
+from gizml_tile.layout import Linear, parts
+from gizml_tile.layout.shuffle import copies
+from gizml_tile.lowering.expand import storage
+from gizml_tile.lowering.expand.expansion import Expansion, Move
+from gizml_tile.lowering.expand.places import coordinate
+from gizml_tile.lowering.expand.shared import store_shared
+from gizml_tile.lowering.kernel_ir.builder import Builder, Value
+from gizml_tile.lowering.kernel_ir.instructions import WORKGROUP, Access
+from gizml_tile.lowering.planning.accesses import best_blocked
+from gizml_tile.lowering.planning.moves import after, before, strides
+from gizml_tile.lowering.planning.plan import SharedTile, TileLayout
+from gizml_tile.nodes import Node, Steps, slices
+
+
+def expand_move(x: Expansion, node: Node) -> tuple[Value, TileLayout]:
+    """A tile whose elements come from elsewhere, and the layout in which its registers are."""
+    home = x.home(node)
+    assert home is not None
+    match node.op:
+        case "transpose":
+            # An operand without a home is made where it is wanted, so no register moves at all.
+            there = x.home(node.args[0]) or home.transposed()
+            return x.registers(node.args[0], there), there.transposed()
+        case "reshape":
+            there = x.home(node.args[0]) or before(node, home) or home
+            return x.registers(node.args[0], there), after(node, there) or home
+        case "slice":
+            return _slice(x, node, home)
+    return _join(x, node, home)
+
+
+def _join(x: Expansion, node: Node, home: TileLayout) -> tuple[Value, TileLayout]:
+    """Two tiles whose registers stand beside each other."""
+    axis, in_turn = node.attr, node.op == "interleave"
+    assert isinstance(axis, int)
+    found = parts.halves(home.linear, axis, in_turn)
+    if found is not None:
+        half, bit = found
+        layout = TileLayout(f"half of {home.name}", half)
+        both = x.build.join([x.registers(arg, layout) for arg in node.args])
+        low = (1 << bit) - 1
+        order = [
+            (number & low | number >> bit + 1 << bit) + (number >> bit & 1) * layout.registers
+            for number in range(home.registers)
+        ]
+        return x.build.pick(both, order), home
+    there = next((x.plan.layouts[arg] for arg in node.args if arg in x.plan.layouts), None)
+    there = there or _spread(x, node.args[0])
+    layout_of_both = after(node, there)
+    assert layout_of_both is not None
+    return x.build.join([x.registers(arg, there) for arg in node.args]), layout_of_both
+
+
+def _slice(x: Expansion, node: Node, home: TileLayout) -> tuple[Value, TileLayout]:
+    """Elements of a tile: a choice of registers, an exchange of lanes, or loads from workgroup memory."""
+    (operand,) = node.args
+    there = x.plan.layouts.get(operand) or _wanted(x, node, home)
+    value = x.registers(operand, there)
+    taken = slices(node.attr)
+    found = parts.part(there.linear, *strides(node))
+    if found is not None:
+        backwards = tuple(steps.size - 1 if steps.step < 0 else 0 for steps in taken)
+        turned = parts.turned(found.linear, (backwards[0], backwards[1]))
+        if turned is not None:
+            value = _turned(x, x.build.pick(value, found.registers), *turned)
+            # What registers alone tell apart every thread has.
+            is_uniform = node.shape == (1, 1)
+            return value, home if is_uniform else TileLayout(f"part of {there.name}", found.linear)
+    return _through_memory(x, node, value, there, home), home
+
+
+def _wanted(x: Expansion, node: Node, home: TileLayout) -> TileLayout:
+    """A layout to make a slice's operand in: around the slice, if that takes no more than a few registers."""
+    wanted, spread = before(node, home), _spread(x, node.args[0])
+    if wanted is None or node.shape == (1, 1) or wanted.registers > 2 * spread.registers:
+        return spread
+    return wanted
+
+
+def _turned(x: Expansion, value: Value, register: int, lane: int) -> Value:
+    """Each register of what the thread has that differs in some bits of the register's and lane's number."""
+    value = x.build.pick(value, [number ^ register for number in range(value.count)])
+    if not lane:
+        return value
+    assert value.dtype is not None
+    moved = x.build.shuffle_xor(storage.to_storage(x.build, value), lane)
+    return storage.from_storage(x.build, moved, value.dtype)
+
+
+def _spread(x: Expansion, node: Node) -> TileLayout:
+    """A layout for a tile that is made where it is wanted, but not as it is wanted."""
+    return best_blocked((node.shape[0], node.shape[1]), [], 1, x.target, x.plan.warps)
+
+
+def _through_memory(x: Expansion, node: Node, value: Value, source: TileLayout, target: TileLayout) -> Value:
+    """The elements of a slice from a copy of the operand in workgroup memory, row by row."""
+    rows, columns = node.args[0].shape
+    dtype = value.dtype
+    assert dtype is not None
+    stored = storage.to_storage(x.build, value)
+    assert stored.dtype is not None
+    buffer = x.memory.allocate("slice", stored.dtype, rows * columns)
+    tile = SharedTile(stored.dtype, (rows, columns), _bits(rows, columns), _bits(columns, 1), "rows")
+    x.memory.before_write(buffer)
+    store_shared(x, buffer, tile, None, stored, source)
+    x.memory.before_read(buffer)
+    linear = target.linear.without_replicas()
+    width = _width(linear, slices(node.attr)[1], 16 // stored.dtype.bytes)
+    offsets, constants = _offsets(x.build, linear, slices(node.attr), columns)
+    access = Access(WORKGROUP, buffer, width, tuple((0, each) for each in constants[::width]))
+    loaded = x.build.load(access, offsets, stored.dtype)
+    x.memory.release(buffer)
+    what = f"[{rows}, {columns}] {dtype.text} from {source.name} to a part of it in {target.name}"
+    bytes_ = rows * columns * stored.dtype.bytes
+    x.moves.append(
+        Move(
+            x.build.place,
+            f"{what} by workgroup memory: {bytes_} bytes, loads of {width * stored.dtype.bytes} bytes",
+        )
+    )
+    moved = storage.from_storage(x.build, loaded, dtype)
+    return x.build.pick(moved, copies(target.linear))
+
+
+def _bits(size: int, scale: int) -> tuple[int, ...]:
+    """The distance of each bit of a coordinate."""
+    return tuple(scale << bit for bit in range(size.bit_length() - 1))
+
+
+def _offsets(
+    build: Builder, linear: Linear, taken: tuple[Steps, Steps], columns: int
+) -> tuple[Value, list[int]]:
+    """Where a thread's elements are in the copy: its own part, and each register's constant."""
+    total = build.constant(0, I32)
+    constants = [0] * linear.size("register")
+    for axis, (steps, scale) in enumerate(zip(taken, (columns, 1), strict=True)):
+        thread, registers = coordinate(build, linear, axis)
+        total = build.add(total, build.map("mul", thread, build.constant(steps.step * scale, I32)))
+        constants = [
+            before_it + (steps.start + steps.step * each) * scale
+            for before_it, each in zip(constants, registers, strict=True)
+        ]
+    # Steps backwards are taken off a thread's part, so that what is added to it is never negative.
+    least = min(constants)
+    if least:
+        total = build.add(total, build.constant(least, I32))
+    return total, [each - least for each in constants]
+
+
+def _width(linear: Linear, steps: Steps, most: int) -> int:
+    """How many neighbouring columns a thread loads at once: its own, which begin at a multiple of that."""
+    registers = linear.bases("register")
+    threads = [*linear.bases("lane"), *linear.bases("warp")]
+    bits = 0
+    while (
+        steps.step == 1 and bits < len(registers) and 1 << bits < most and registers[bits] == (0, 1 << bits)
+    ):
+        bits += 1
+    while any(
+        each % (1 << bits) for each in (steps.start, *(column for _, column in (*registers[bits:], *threads)))
+    ):
+        bits -= 1
+    return 1 << bits

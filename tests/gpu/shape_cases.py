@@ -1,0 +1,125 @@
+"""Kernels whose elements move: slices, tiles joined and other shapes, with the same bits on every device."""
+
+from __future__ import annotations
+
+import numpy as np
+from gpu_cases import Case, numbers, of_product, of_sum, room
+
+import gizml_tile as tile
+
+
+def by_blocks(y, R, C, **_):
+    return tile.cdiv(y.shape[0], R), tile.cdiv(y.shape[1], C)
+
+
+@tile.kernel(grid=by_blocks)
+def rotate_halves(p, x, cos, sin, y, *, R=16, C=64):
+    i, j = p.id(0), p.id(1)
+    H = C // 2
+    X, Y = p.read(x, [R, C]), p.write(y, [R, C])
+    c, s = p.read(cos, [R, H])[i, 0], p.read(sin, [R, H])[i, 0]
+    a, b = X[i, j].split(1)
+    Y[i, j] = (a * c - b * s).concat(b * c + a * s, 1)
+
+
+@tile.kernel(grid=by_blocks)
+def rotate_pairs(p, x, cos, sin, y, *, R=16, C=64):
+    i, j = p.id(0), p.id(1)
+    H = C // 2
+    X, Y = p.read(x, [R, C]), p.write(y, [R, C])
+    c, s = p.read(cos, [R, H])[i, 0], p.read(sin, [R, H])[i, 0]
+    a, b = X[i, j].deinterleave(1)
+    Y[i, j] = (a * c - b * s).interleave(b * c + a * s, 1)
+
+
+@tile.kernel(grid=lambda y, N, **_: tile.cdiv(y.shape[0], N))
+def softmax_of_groups(p, x, y, *, N=1024, G=32):
+    """The softmax of each G neighbours of a long row."""
+    i = p.id(0)
+    t = p.read(x, [N])[i].reshape([-1, G])
+    e = (t - t.max(1)).exp()
+    p.write(y, [N])[i] = (e / e.sum(1)).reshape(N)
+
+
+@tile.kernel(grid=by_blocks)
+def pieces(p, x, y, z, *, R=16, C=64):
+    """Slices anywhere, backwards and in steps; a block's middle; rows that change places."""
+    i, j = p.id(0), p.id(1)
+    t = p.read(x, [R, C])[i, j]
+    middle = t[R // 4 + 1 : R // 4 + 1 + R // 2, 3 : 3 + C // 2]
+    turned = t.flip(0)[: R // 2, ::-2]
+    Y = p.write(y, [R, C])
+    Y[i, j] = middle.concat(turned, 1).interleave(t[R // 2 :, :], 0)
+    p.write(z, [R, C])[i, j] = t[::-1, ::-1] + t[5:6].concat(t[:1], 0)[1:] * t[:, 7:8]
+
+
+@tile.kernel(grid=lambda y, M, **_: tile.cdiv(y.shape[0], M))
+def gated(p, x, w, y, *, M=32, K=64, N=32):
+    """One product for a value and its gate: x @ w whose halves are multiplied."""
+    i = p.id(0)
+    X, W = p.read(x, [M, K]), p.read(w, [K, 2 * N])
+    acc = p.zeros([M, 2 * N])
+    for k in range(X.blocks(1)):
+        acc += X[i, k] @ W[k, 0]
+    value, gate = acc.split(1)
+    p.write(y, [M, N])[i, 0] = value * gate.relu()
+
+
+@tile.kernel(grid=lambda y, M, **_: tile.cdiv(y.shape[0], M))
+def product_of_parts(p, x, w, y, *, M=32, K=32, N=32):
+    """Operands put together of two blocks, and what is made of both halves of k."""
+    i = p.id(0)
+    X, W = p.read(x, [M, 2 * K]), p.read(w, [2 * K, N])
+    a, b = X[i, 0].split(1)
+    left = b.concat(a, 1)
+    low, high = W[0, 0].split(0)
+    p.write(y, [M, N])[i, 0] = left @ high.concat(low, 0) + (a @ low).flip(1).flip(1)
+
+
+def angles(rows, columns):
+    where = np.arange(rows)[:, None] / 10000 ** (np.arange(columns) / columns)
+    return np.cos(where).astype(np.float32), np.sin(where).astype(np.float32)
+
+
+CASES = [
+    *(
+        Case(
+            f"rotary embedding by {name} {kind} {rows} x {columns}",
+            kernel,
+            lambda kind=kind, rows=rows, columns=columns: [
+                numbers(rows, columns, kind=kind),
+                *angles(rows, 32),
+                room(rows, columns, kind=kind),
+            ],
+        )
+        for name, kernel in (("halves", rotate_halves), ("pairs", rotate_pairs))
+        for kind, rows, columns in (("f32", 40, 128), ("bf16", 33, 128), ("f16", 16, 100))
+    ),
+    Case("softmax of groups", softmax_of_groups, lambda: [numbers(4000), room(4000)], {}, of_sum(32, 4)),
+    *(
+        Case(
+            f"pieces {kind}",
+            pieces,
+            lambda kind=kind, sums=sums: [
+                numbers(30, 130, kind=kind),
+                room(30, 130, kind=kind),
+                room(30, 130, kind=sums),
+            ],
+        )
+        for kind, sums in (("f32", "f32"), ("i4", "i4"), ("bf16", "f32"))
+    ),
+    Case(
+        "gated product",
+        gated,
+        lambda: [numbers(50, 100, kind="f16"), numbers(100, 64, kind="f16", seed=1), room(50, 32)],
+        {},
+        lambda arrays, result: 1e-2,
+    ),
+    Case(
+        "product of parts",
+        product_of_parts,
+        lambda: [numbers(40, 64, kind="bf16"), numbers(64, 32, kind="bf16", seed=1), room(40, 32)],
+        {},
+        lambda arrays, result: 2 * of_product(arrays, result),
+    ),
+]
