@@ -19,6 +19,7 @@ import elementwise_cases
 import product_cases
 import pytest
 import row_cases
+import shape_cases
 from compilers import Compiler
 from example_launches import PROGRAMS, Catcher, run_example
 from execute import compile_body, is_without_room
@@ -32,11 +33,8 @@ from gizml_tile.kernel import Kernel
 from gizml_tile.lowering.emit.amdgpu.intrinsics import ARCHS, INTRINSICS, intrinsic
 from gizml_tile.target import Target
 
-CASES = [
-    case
-    for module in (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases)
-    for case in module.CASES
-]
+MODULES = (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases, shape_cases)
+CASES = [case for module in MODULES for case in module.CASES]
 # Ragged blocks are computed with on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 

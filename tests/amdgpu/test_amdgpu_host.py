@@ -10,13 +10,14 @@ import elementwise_cases
 import product_cases
 import pytest
 import row_cases
+import shape_cases
 from gpu_agreement import arrays, assert_agree, on_the_cpu
 from gpu_cases import Case
 from on_host import run_texts
 
 # One architecture for each length of waves, and for products one of each family of matrix units.
 WAVES, FAMILIES = ("gfx942", "gfx1201"), ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
-MODULES = (addressing_cases, along_cases, elementwise_cases, row_cases)
+MODULES = (addressing_cases, along_cases, elementwise_cases, row_cases, shape_cases)
 CASES = [
     *product([case for module in MODULES for case in module.CASES], WAVES),
     *product(product_cases.CASES, FAMILIES),

@@ -13,6 +13,7 @@ import elementwise_cases
 import product_cases
 import pytest
 import row_cases
+import shape_cases
 from example_launches import PROGRAMS, Catcher, run_example
 
 import gizml_tile as tile
@@ -22,7 +23,8 @@ sys.path.append(str(Path(__file__).parents[1] / "assemble"))
 
 from ptxas import ARCHS, Report, assemble
 
-CASES = [*along_cases.CASES, *elementwise_cases.CASES, *row_cases.CASES, *product_cases.CASES]
+MODULES = (along_cases, elementwise_cases, row_cases, product_cases, shape_cases)
+CASES = [case for module in MODULES for case in module.CASES]
 # Ragged blocks are computed with on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 

@@ -8,6 +8,7 @@ import elementwise_cases
 import product_cases
 import pytest
 import row_cases
+import shape_cases
 from gpu_cases import Case
 from metal_shim import Texts
 from recorded import Recorder
@@ -19,7 +20,7 @@ from gizml_tile import simulating
 TOO_LARGE = {"matmul 8 warps, 3 stages"}
 CASES = [
     case
-    for module in (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases)
+    for module in (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases, shape_cases)
     for case in module.CASES
     if case.name not in TOO_LARGE
 ]
