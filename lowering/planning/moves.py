@@ -101,7 +101,9 @@ def _follows(state: Planning, moves: list[Node], each: Class, layout: TileLayout
     threads = state.warps * state.target.facts.lanes
     if layout.registers > max(elements // threads, 1) + _SPARE_REGISTERS:
         return False
-    if any(node.op in ALONG or node.op == "part" for node in each.nodes) or (1 in each.shape and each.relations):
+    if 1 in each.shape and each.relations:
+        return False
+    if any(node.op in ALONG or node.op == "part" for node in each.nodes):
         return False
     reshaped = any(node.op == "reshape" and _touches(state, node, each) for node in moves)
     return not (reshaped and has_views(state, each))
