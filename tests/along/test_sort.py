@@ -119,3 +119,14 @@ def test_what_is_sorted_may_be_computed_and_used():
         wanted = (np.take_along_axis((x * x).T.astype(np.float64), order, 1) + order).sum(1, keepdims=True)
         np.testing.assert_allclose(sums, wanted, rtol=1e-5)
         np.testing.assert_array_equal(most, order.max(0, keepdims=True))
+
+
+def test_an_order_that_a_loop_gives_is_made_before_it():
+    """What every turn computes alike is sorted once; the loop's result alone uses it."""
+    x = elements((8, 32), np.float32)
+
+    def function(p, a):
+        return p.loop(3, 0, [a.exp()], lambda k, carried: [a.exp().sort(1)[0]], step=-1)[0].log()
+
+    (found,) = outputs(None, [x], function, ((8, 32), np.float32))
+    np.testing.assert_allclose(found, np.sort(x, 1), atol=1e-6)

@@ -4,6 +4,7 @@ import along
 import numpy as np
 import pytest
 import reference as ref
+import shapes
 from execute import by_interpreter, by_simplified_interpreter, check, on_device_decorated
 from generate import generate
 from generate_products import generate_products
@@ -95,7 +96,7 @@ def test_the_programs_use_the_whole_language():
     expm1 log2 log1p silu softplus erf sin cos pow reciprocal ceil trunc round sign clamp fma copysign isnan
     isinf isfinite popcount clz mulhi bitcast
     maximum minimum and_ or_ xor not_ shl shr lt le gt ge eq ne select dot loop fold cond"""
-    assert set(wanted.split()) | along.NAMES <= seen
+    assert set(wanted.split()) | along.NAMES | shapes.MOVES <= seen
 
 
 def test_a_wrong_result_is_found_and_shrunk():
