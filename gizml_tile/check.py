@@ -17,6 +17,7 @@ from gizml_tile.nodes import (
     Combining,
     Const,
     Elements,
+    Message,
     Node,
     Region,
     Scalar,
@@ -473,6 +474,23 @@ def _fma(node: Node, program: TileProgram) -> None:
     _expect(node, shape, F32)
 
 
+def _print(node: Node, program: TileProgram) -> None:
+    _operands(node, len(node.args))
+    assert isinstance(node.attr, Message), f"{node} has no message"
+    assert node.attr.words.count(None) == len(node.args), f"{node}: {node.attr}"
+    _expect(node, (), None)
+
+
+def _assertion(node: Node, program: TileProgram) -> None:
+    _operands(node, 1, 2)
+    assert isinstance(node.attr, Message), f"{node} has no message"
+    mask, *value = node.args
+    assert mask.dtype is MASK, f"{node}: {mask} is no mask"
+    for each in value:
+        assert each.is_tile and broadcast(each.shape, mask.shape) == mask.shape, f"{node}: {each}"
+    _expect(node, (), None)
+
+
 def _dot(node: Node, program: TileProgram) -> None:
     _operands(node, 2, 3)
     assert node.attr in ("f32", "tf32"), f"{node}: precision {node.attr!r}"
@@ -560,6 +578,8 @@ RULES: dict[str, Rule] = {
     "part": _part,
     "sort": _sort,
     "histogram": _histogram,
+    "print": _print,
+    "check": _assertion,
     "dot": _dot,
     "loop": _loop,
     "cond": _cond,

@@ -155,7 +155,7 @@ def _check(kernel: Kernel, launched: Gridded, named: dict[str, Any]) -> int:
     with warnings.catch_warnings():
         # They were shown already.
         warnings.simplefilter("ignore")
-        findings = launched.simulate(**named).findings
+        findings = launched.simulate(**named, debug=True).findings
     for finding in findings:
         print(finding)
     wrong = sum(not finding.is_cost for finding in findings)

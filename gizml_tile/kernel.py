@@ -11,6 +11,7 @@ from gizml_tile import frontend, looking
 from gizml_tile.arguments import ScalarArgument, TensorArgument
 from gizml_tile.captures import Reading, freeze, read
 from gizml_tile.configs import Configurations, label
+from gizml_tile.debugging import asked
 from gizml_tile.dtypes import F32, I64
 from gizml_tile.errors import TileError, here
 from gizml_tile.grids import GridSpec, resolve
@@ -26,7 +27,7 @@ from gizml_tile.tune import OPTIONS, Candidate, choose
 if TYPE_CHECKING:
     from gizml_tile.frontend.rewriting import What
 
-_OPTIONS = ("stream", *OPTIONS)
+_OPTIONS = ("stream", "debug", *OPTIONS)
 _NUMBERS = {"int": I64, "float": F32}
 
 
@@ -253,6 +254,7 @@ class Kernel(_Written):
             tuple((name, freeze(value)) for name, value in arguments.constants.items()),
             tuple((name, freeze(value)) for name, value in options.items()),
             len(grid),
+            asked(),
             reading.key,
         )
         body = functools.partial(self._body, values, arguments.constants, options, types)

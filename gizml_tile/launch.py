@@ -16,6 +16,7 @@ from gizml_tile.errors import TileError, here
 from gizml_tile.grids import Grid
 from gizml_tile.nodes import TileProgram
 from gizml_tile.ragged import Ragged
+from gizml_tile.recording import Site
 from gizml_tile.runtime.tensors import TensorInfo, check_output, may_overlap
 from gizml_tile.target import require_launches
 
@@ -96,7 +97,8 @@ class Variant:
     A tensor without a source (the body made it) stands for itself. The program is None while only
     another process has traced it; ``digest`` names it on disk. ``simplified`` has the program after the
     passes, by whether tensors may share memory. ``tables`` are the captured host arrays
-    that the body may have looked into, by content.
+    that the body may have looked into, by content. The launch brings tensor number ``records``, which has no
+    source, for what the ``sites`` print and check.
     """
 
     name: str
@@ -107,6 +109,8 @@ class Variant:
     digest: str
     tables: tuple[tuple[int, bytes], ...] = ()
     ragged: tuple[Ragged, ...] = ()
+    records: int | None = None
+    sites: tuple[Site, ...] = ()
     built: dict[Hashable, Callable[..., None]] = field(default_factory=dict)
     simplified: dict[bool, TileProgram] = field(default_factory=dict)
 

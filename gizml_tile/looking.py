@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gizml_tile import build, gpu, measuring, simulating
 from gizml_tile.dtypes import DType, as_dtype
 from gizml_tile.errors import TileError, here
-from gizml_tile.launch import Layout, is_empty, layout, tracing
+from gizml_tile.launch import Layout, layout, tracing
 from gizml_tile.launch import check as check_launch
 from gizml_tile.nodes import TileProgram
 from gizml_tile.program import Program, trace
@@ -141,7 +141,7 @@ def simulate(
     check_launch(request.name, prepared.names, prepared.infos, written)
     warn_ragged(prepared.variant.ragged, [info.shape for info in prepared.infos])
     findings: tuple[Finding, ...] = ()
-    if not is_empty(prepared.infos, written, request.grid):
+    if not prepared.is_empty:
         dtypes = [tensor.dtype for tensor in seen.program.tensors]
         infos = [
             simulating.converted(info, dtype) for info, dtype in zip(prepared.infos, dtypes, strict=True)
@@ -150,7 +150,9 @@ def simulate(
         copies = layout.signature.copied
         given = [simulating.aligned(info) if number in copies else info for number, info in enumerate(infos)]
         kernel = gpu.kernel(seen.program, layout)
-        findings = simulating.run(kernel, given, written, prepared.scalars, request.grid)
+        findings = simulating.run(kernel, given, seen.stored(), prepared.scalars, request.grid)
+        if prepared.records is not None:
+            findings = simulating.told(findings, prepared.records)
         for number in written:
             if infos[number] is not prepared.infos[number]:
                 result = simulating.view(prepared.infos[number])
@@ -169,6 +171,10 @@ class _Seen:
     def layout(self) -> Layout:
         """What the CPU's code is compiled for."""
         return layout(self.prepared.infos, self.prepared.variant.written, self.prepared.grid)
+
+    def stored(self) -> frozenset[int]:
+        """The numbers of the tensors that programs store in: those written, and the records."""
+        return frozenset(self.program.writes)
 
     def infos(self) -> list[TensorInfo]:
         """The launch's tensors, with the storage types that they are looked at with."""

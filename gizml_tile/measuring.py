@@ -7,7 +7,7 @@ from functools import partial
 
 from gizml_tile import trial
 from gizml_tile.errors import TileError, here
-from gizml_tile.launch import Traces, check, is_empty
+from gizml_tile.launch import Traces, check
 from gizml_tile.specialise import Prepared, Request, code, layout_on, prepare
 
 
@@ -22,7 +22,7 @@ def seconds(request: Request) -> float | None:
     if device.partition(":")[0] not in trial.MEASURED:
         kinds = " and ".join(trial.MEASURED)
         raise TileError(f"launches on {device} cannot be measured; those on {kinds} can", here())
-    if is_empty(prepared.infos, prepared.variant.written, request.grid):
+    if prepared.is_empty:
         return None
     with trial.bench(device, prepared.infos) as bench:
         _, launch = on_copies(traces, request, prepared, bench)

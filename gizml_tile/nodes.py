@@ -7,7 +7,8 @@ A node's operands are the nodes that made them, so a pattern is matched directly
 
 Three kinds of values share the form. An *index* has shape ``()`` and type I64: a uniform 64-bit
 integer. A *tile* has shape ``(rows, columns)``, both powers of two, and a storage type; a mask is a
-tile of type MASK. A node without a value (``put``, ``loop``, ``cond``) has shape ``()`` and type None.
+tile of type MASK. A node without a value (``put``, ``loop``, ``print``, ...) has shape ``()`` and
+type None.
 
 ========================  ===============================  =============================================
 op                        operands                         attribute, meaning
@@ -56,6 +57,8 @@ shl shr                   a, b                             integers; shr keeps t
 lt le gt ge eq ne         a, b                             a mask; of two indices a uniform [1, 1] mask
 select                    mask, yes, no                    (of two indices: an index; the mask is [1, 1])
 fma                       a, b, c                          (negate_product, negate_c): one rounding
+print                     values...                        Message: for a person who looks for a mistake
+check                     mask, [value]                    Message: where the mask is false is a mistake
 dot                       a, b  or  a, b, c                precision: "f32" or "tf32"; c + a @ b
 loop                      start, stop, step, inits...      one region (k, carried...) -> carried...
 cond                      [1, 1] mask                      two regions () -> values...
@@ -202,6 +205,13 @@ class Sorting:
     keep: int
 
 
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What ``print`` says in words, with None for each value; what ``check`` says of a mistake."""
+
+    words: tuple[str | None, ...]
+
+
 Attr = (
     None
     | int
@@ -218,6 +228,7 @@ Attr = (
     | Scalar
     | Combining
     | Sorting
+    | Message
 )
 
 
@@ -265,7 +276,8 @@ class Region:
 class TileProgram:
     """A traced kernel: tensors and scalars it takes, which tensor each ``write`` named, the body.
 
-    ``variants`` are pairs of an operation and the variant that the person wants of it on GPUs.
+    ``variants`` are pairs of an operation and the variant that the person wants of it on GPUs. ``records``
+    is the number of the tensor that the launch brings for what ``print`` and ``check`` tell, where there are.
     """
 
     name: str
@@ -277,6 +289,7 @@ class TileProgram:
     stages: int = 0
     approx: bool = False
     variants: tuple[tuple[str, str], ...] = ()
+    records: int | None = None
 
 
 APPROXIMABLE = frozenset("exp exp2 log log2 sin cos sigmoid tanh silu gelu reciprocal".split())
@@ -299,6 +312,8 @@ COMMUTATIVE = frozenset("add mul maximum minimum and_ or_ xor eq ne".split())
 STRUCTURED = frozenset("loop cond".split())
 READS = frozenset({"read", "gather", "element"})
 EFFECTS = frozenset({"put", "scatter"})
+# What stands for a store into a launch's records (see lowering/tile_passes/records.py).
+RECORDS = frozenset({"print", "check"})
 ACCESSES = READS | EFFECTS
 
 
@@ -433,7 +448,7 @@ def _value(
         case "gather":
             assert isinstance(attr, Elements)
             return attr.shape, tensors[attr.tensor].dtype
-        case "put" | "scatter" | "loop" | "cond":
+        case "put" | "scatter" | "loop" | "cond" | "print" | "check":
             return (), None
         case "result":
             assert isinstance(attr, int)

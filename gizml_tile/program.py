@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gizml_tile import debugging
 from gizml_tile.arguments import ScalarArgument
 from gizml_tile.control import trace_cond, trace_loop
 from gizml_tile.dtypes import F32, I64, MASK
@@ -52,8 +53,8 @@ class Traced:
     """A traced body: the tile IR as recorded, and what stands behind its tensors and scalars.
 
     ``tensors`` are the objects given to ``p.read`` and ``p.write``, in the order of their numbers in
-    the program; ``writes`` has the number of the tensor of each ``p.write`` call; ``scalars`` has the
-    value (or the argument) of each run-time number.
+    the program, with None for the records of ``print`` and ``check``; ``writes`` has the number of the
+    tensor of each ``p.write`` call; ``scalars`` has the value (or the argument) of each run-time number.
     """
 
     program: TileProgram
@@ -147,6 +148,44 @@ class Program:
         """Let a GPU use its own function wherever one takes ``approx``, in this program; call it first."""
         self._trace.check_open()
         self._trace.approximate()
+
+    def debug(self, on: bool = True) -> None:
+        """Let ``print`` and ``check`` speak in this program, or not; call it before the first of them.
+
+        Without it GIZML_TILE_DEBUG=1 says so for all programs of a process, and ``debug=True`` in a call for
+        one launch. Such a launch is traced and compiled anew and waits until it is done.
+        """
+        self._trace.check_open()
+        if not isinstance(on, bool):
+            fail(f"debug takes True or False, found {describe(on)}")
+        self._trace.debugging = on
+
+    def print(self, *values: object) -> None:
+        """Print words and values after the launch, where it is debugged (see ``debug``); else do nothing.
+
+        Tiles, masks and indices print what they hold in each program, anything else what ``str`` gives of it
+        while the kernel is traced::
+
+            p.print("row", i, "maximum", top)     # softmax.py:12: program 3: row 3 maximum 0.25
+
+        Each line tells the place of the call and the program's ids. Lines of one program are in its order,
+        those of several in the order of their ids, axis 0 fastest, on every device. Float values print as
+        F32; tiles of more than 1000 elements as NumPy prints large arrays, by their corners. All programs'
+        records share 64 MiB (GIZML_TILE_DEBUG_SIZE says otherwise); a warning tells how many had no room.
+        """
+        self._trace.check_open()
+        debugging.trace_print(self._trace, values)
+
+    def check(self, mask: object, text: str, value: object = None) -> None:
+        """Check that no element of a mask is false, where the launch is debugged; else do nothing.
+
+        A launch with a check that fails still runs to its end and then raises TileError at the line of the
+        check that failed first, programs in the order of their ids: with ``text``, the program's ids, how
+        many elements are false, the row and column of the first, and what ``value`` is there, a tile that
+        broadcasts to the mask's shape.
+        """
+        self._trace.check_open()
+        debugging.trace_check(self._trace, mask, text, value)
 
     def arg(self, value: object) -> Any:
         """A run-time number: an integer as an index, a float as a [1, 1] F32 tile."""
@@ -281,6 +320,7 @@ def trace(name: str, body: Callable[[Program], object], *, grid_rank: int = 3) -
             here(),
         )
     recording = Trace(name, grid_rank)
+    recording.debugging = debugging.asked()
     program = recording.program = Program(recording)
     activate(recording)
     try:
@@ -294,12 +334,13 @@ def trace(name: str, body: Callable[[Program], object], *, grid_rank: int = 3) -
         name,
         tuple(recording.tensors),
         tuple(recording.scalars),
-        tuple(recording.writes),
+        (*recording.writes, *(() if recording.records is None else (recording.records,))),
         recording.blocks[0].region(()),
         recording.warps,
         recording.stages,
         recording.approx,
         tuple(sorted(recording.variants.items())),
+        recording.records,
     )
     return Traced(tile_program, tuple(recording.objects), tuple(recording.writes), tuple(recording.values))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from gizml_tile import looking
 from gizml_tile.captures import read
+from gizml_tile.debugging import asked
 from gizml_tile.errors import TileError, here
 from gizml_tile.grids import as_grid
 from gizml_tile.launch import Traces
@@ -19,14 +20,15 @@ Body = Callable[[Program], object]
 _traces = Traces()
 
 
-def run(grid: Any, body: Body, *, stream: object = None) -> tuple[Any, ...]:
+def run(grid: Any, body: Body, *, stream: object = None, debug: bool | None = None) -> tuple[Any, ...]:
     """Run ``body(p)`` once for each point of a grid of one to three sizes, axis 0 fastest.
 
     The body closes over its tensors and is traced once for each kind of them; results are written in
     place. On a GPU the launch goes to ``stream``, by default the one that the tensors' library uses.
-    Returns the tensors of the body's ``write`` calls, in their order.
+    ``debug`` says whether ``p.print`` and ``p.check`` speak, by default as GIZML_TILE_DEBUG says. Returns the
+    tensors of the body's ``write`` calls, in their order.
     """
-    return launch(_traces, request(grid, body), stream)[0]
+    return launch(_traces, request(grid, body, debug=debug), stream)[0]
 
 
 def ir(
@@ -85,12 +87,13 @@ def simulate(
     kind: str | None = None,
     arch: str | None = None,
     warps: int = 0,
+    debug: bool | None = None,
 ) -> Any:
-    """Run a body on a simulated device; takes what ``ir`` takes."""
-    return looking.simulate(request(grid, body, warps), kind, arch, storage)
+    """Run a body on a simulated device; takes what ``ir`` takes, and ``debug`` as ``run`` does."""
+    return looking.simulate(request(grid, body, warps, debug), kind, arch, storage)
 
 
-def request(grid: Any, body: Body, warps: int = 0) -> Request:
+def request(grid: Any, body: Body, warps: int = 0, debug: bool | None = None) -> Request:
     """A launch of a body, described. Raises TileError at the call's line where it cannot be one."""
     tracing = active()
     if tracing is not None:
@@ -105,13 +108,17 @@ def request(grid: Any, body: Body, warps: int = 0) -> Request:
     name = getattr(body, "__name__", type(body).__name__)
     if name == "<lambda>":
         name = "body"
-    traced = body if not warps else _with_warps(body, warps)
-    return Request(name, traced, (len(sizes), warps, reading.key), reading, sizes)
+    settings: dict[str, Any] = {} if not warps else {"warps": warps}
+    if debug is not None:
+        settings["debug"] = debug
+    key = (len(sizes), warps, asked() if debug is None else debug, reading.key)
+    return Request(name, _with(body, settings) if settings else body, key, reading, sizes)
 
 
-def _with_warps(body: Body, warps: int) -> Body:
+def _with(body: Body, settings: dict[str, Any]) -> Body:
     def traced(p: Program) -> object:
-        p.warps(warps)
+        for name, value in settings.items():
+            getattr(p, name)(value)
         return body(p)
 
     return traced

@@ -13,7 +13,7 @@ import numpy as np
 from gizml_tile.errors import Place, TileError, here
 from gizml_tile.runtime.tensors import is_tensor
 
-RESERVED = ("kind", "arch", "storage", "stream", "warps", "stages")
+RESERVED = ("kind", "arch", "storage", "stream", "debug", "warps", "stages")
 _EMPTY = inspect.Parameter.empty
 _INT64 = range(-(2**63), 2**63)
 

@@ -17,6 +17,8 @@ from gizml_tile.runtime.tensors import TensorInfo, describe
 if TYPE_CHECKING:
     from gizml_tile.lowering.kernel_ir.instructions import Kernel
     from gizml_tile.lowering.simulate import Finding, Memory
+    from gizml_tile.recording import Record, Site
+    from gizml_tile.reporting import Records
 
 # A copy of a tensor starts where devices give out memory, but for what the tensor's address is beyond a
 # multiple of this: no access is wider, and where the host has put an array says no more of a device.
@@ -79,6 +81,23 @@ def run(
         if info.size:
             view(info)[...] = _strided(memories[number])
     return tuple(findings)
+
+
+def told(findings: tuple[Finding, ...], records: Records) -> tuple[Finding, ...]:
+    """Print what the programs of a launch printed; the findings with one for each line whose check failed.
+
+    What records cost is left out.
+    """
+    from gizml_tile.lowering.simulate import Finding
+
+    lines = {site.place for site in records.sites} | {None}
+    failed: dict[Site, list[Record]] = {}
+    for record in records.told():
+        failed.setdefault(record.site, []).append(record)
+    checks = [
+        Finding("check", site.place, records.failure(found), len(found)) for site, found in failed.items()
+    ]
+    return (*(each for each in findings if not (each.is_cost and each.place in lines)), *checks)
 
 
 def require_host(infos: Sequence[TensorInfo]) -> None:

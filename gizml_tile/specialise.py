@@ -30,6 +30,8 @@ from gizml_tile.nodes import TileProgram
 from gizml_tile.portable import portable
 from gizml_tile.program import Program, Traced, trace
 from gizml_tile.ragged import Ragged, warn_ragged
+from gizml_tile.recording import sites
+from gizml_tile.reporting import Records, records
 from gizml_tile.runtime.tensors import TensorInfo, describe, on_devices
 from gizml_tile.text import text
 
@@ -65,6 +67,14 @@ class Prepared:
     names: list[str]
     scalars: list[int | float]
     grid: Grid
+    records: Records | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a launch has nothing to do: no program, or nothing that it could write or tell."""
+        if self.records is not None:
+            return 0 in self.grid
+        return is_empty(self.infos, self.variant.written, self.grid)
 
     def results(self) -> tuple[object, ...]:
         """What a launch returns: the tensor of each ``write`` call, as it was passed."""
@@ -100,12 +110,14 @@ def launch(
     if stream is not None and device == "cpu":
         who = f"{request.call}: " if request.call else ""
         raise TileError(f"{who}stream is for tensors on a GPU; leave it out", here())
-    if is_empty(infos, written, request.grid):
+    if prepared.is_empty:
         return prepared.results(), None
     wanted = layout_on(device, request, prepared)
     executable = code(traces, request, prepared, wanted)
     on_stream = () if device == "cpu" else (stream,)
     executable(infos, prepared.scalars, request.grid, *on_stream)
+    if prepared.records is not None:
+        prepared.records.tell()
     return prepared.results(), Launched(request, prepared, wanted, executable)
 
 
@@ -207,15 +219,16 @@ def _traced(traces: Traces, request: Request) -> Variant:
     traced = _trace(request)
     variant = variant_of(request, traced)
     sources = [source for source in variant.tensors if isinstance(source, Source)]
-    if len(sources) < len(variant.tensors):
+    if len(sources) + (variant.records is not None) < len(variant.tensors):
         return variant
     captured = {source.number for source in sources if source.captured}
-    written = {sources[number].number for number in variant.writes if sources[number].captured}
+    named = [variant.tensors[number] for number in variant.writes]
+    written = {source.number for source in named if source.captured}
     found = tables(request.reading, frozenset(written), frozenset(captured))
     if found is None:
         return variant
     variant.tables = found
-    digest = None if found else _digest(request)
+    digest = None if found or variant.records is not None else _digest(request)
     if digest:
         variant.digest = digest
         facts = {
@@ -246,6 +259,9 @@ def variant_of(request: Request, traced: Traced) -> Variant:
     """A trace with the source of each of its tensors and numbers."""
     sources: list[Any] = []
     for tensor in traced.tensors:
+        if tensor is None:
+            sources.append(None)
+            continue
         if isinstance(tensor, TensorArgument):
             sources.append(Source(False, tensor.number))
             continue
@@ -263,6 +279,8 @@ def variant_of(request: Request, traced: Traced) -> Variant:
         traced.program,
         build.digest_of(text(traced.program)),
         ragged=build.ragged(traced.program),
+        records=traced.program.records,
+        sites=sites(traced.program),
     )
 
 
@@ -272,6 +290,8 @@ def placed(variant: Variant, request: Request) -> Prepared:
     infos: list[TensorInfo] = []
     names: list[str] = []
     for source in variant.tensors:
+        if source is None:
+            continue
         if not isinstance(source, Source):
             objects.append(source)
             infos.append(describe(source))
@@ -287,4 +307,10 @@ def placed(variant: Variant, request: Request) -> Prepared:
     scalars = [
         request.leaves[value.number] if isinstance(value, Source) else value for value in variant.scalars
     ]
-    return Prepared(variant, objects, on_devices(infos), names, scalars, request.grid)
+    infos, told = on_devices(infos), None
+    if variant.records is not None:
+        told = records(variant.sites, infos[0].device if infos else "cpu", request.grid)
+        objects.insert(variant.records, None)
+        infos.insert(variant.records, told.info)
+        names.insert(variant.records, "the records")
+    return Prepared(variant, objects, infos, names, scalars, request.grid, told)

@@ -21,6 +21,7 @@ def store(program: TileProgram) -> bytes:
         program.stages,
         program.approx,
         program.variants,
+        program.records,
     )
     return pickle.dumps((fields, body))
 

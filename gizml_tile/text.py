@@ -10,6 +10,7 @@ from gizml_tile.nodes import (
     Combining,
     Const,
     Elements,
+    Message,
     Node,
     Region,
     Scalar,
@@ -67,6 +68,8 @@ def attribute(node: Node, program: TileProgram | None) -> str:
         case Sorting():
             descending = " descending" if attr.descending else ""
             return f"axis {attr.axis}{descending} first {attr.keep}"
+        case Message():
+            return " ".join("_" if word is None else repr(word) for word in attr.words)
         case Const():
             return f"axis {attr.value}" if node.op == "iota" else repr(attr.value)
         case View():

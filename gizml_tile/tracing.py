@@ -58,11 +58,13 @@ class Trace:
         "_tensor_numbers",
         "approx",
         "blocks",
+        "debugging",
         "ended",
         "grid_rank",
         "name",
         "objects",
         "program",
+        "records",
         "scalars",
         "stages",
         "tensors",
@@ -86,6 +88,9 @@ class Trace:
         self.stages = 0
         self.variants: dict[str, str] = {}
         self.approx = False
+        # Whether programs print and check, and the tensor of what they tell.
+        self.debugging = False
+        self.records: int | None = None
         self._approximable = False
         self.ended = False
         self.blocks = [Block(self)]
@@ -145,6 +150,15 @@ class Trace:
         self.objects.append(tensor)
         number = self._tensor_numbers[id(tensor)] = len(self.tensors) - 1
         return number
+
+    def debugs(self) -> bool:
+        """Whether a ``print`` or ``check`` is recorded, for which the program then has a tensor."""
+        if self.debugging and self.records is None:
+            taken = {known.name for known in self.tensors}
+            self.tensors.append(Tensor(unique("records", taken), I64, 2))
+            self.objects.append(None)
+            self.records = len(self.tensors) - 1
+        return self.debugging
 
     def _describe(self, tensor: object, what: str) -> tuple[str, DType, int]:
         # Loaded here: a trace from a signature alone needs no tensor library.

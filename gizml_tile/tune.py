@@ -11,6 +11,7 @@ from typing import Any
 from gizml_tile import trial
 from gizml_tile.build import versions
 from gizml_tile.captures import freeze, read
+from gizml_tile.debugging import asked
 from gizml_tile.errors import TileError, TileWarning, here
 from gizml_tile.grids import as_grid
 from gizml_tile.launch import Traces, check, is_empty, lock
@@ -63,7 +64,7 @@ def tune(
     for config in known:
         values = fields(config) or {}
         sizes = as_grid(grid(config) if callable(grid) else grid)
-        key = ("tune", len(sizes), freeze(config), reading.key)
+        key = ("tune", len(sizes), freeze(config), asked(), reading.key)
         traced = _with(body, config, {option: values[option] for option in OPTIONS if option in values})
         candidates.append(Candidate(repr(config), Request(name, traced, key, reading, sizes)))
     chosen = choose(_traces, candidates, measure)

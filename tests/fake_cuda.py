@@ -233,6 +233,18 @@ class FakeCuda:
         del self.memory[address]
         return (SUCCESS,)
 
+    def cuMemHostAlloc(self, size, flags):
+        self.calls.append(("cuMemHostAlloc", size, flags))
+        return self.cuMemAlloc(size)
+
+    def cuMemFreeHost(self, address):
+        self.calls.append(("cuMemFreeHost", address))
+        return self.cuMemFree(address)
+
+    def cuCtxSynchronize(self):
+        self.calls.append(("cuCtxSynchronize", len(self.launches)))
+        return (CAPTURE_UNSUPPORTED if self.capturing is not None else SUCCESS,)
+
     def CUmemPoolProps(self):
         return SimpleNamespace(location=SimpleNamespace())
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import os
 import sys
 import tempfile
@@ -284,10 +286,49 @@ def keep_model() -> None:
     np.savez_compressed(MODEL, ids=places.reshape(ids.shape), used=used, **kept)
 
 
+@tile.kernel(grid=lambda y, BM, BN: (tile.cdiv(y.shape[0], BM), tile.cdiv(y.shape[1], BN)))
+def told_product(p, a, b, y, *, BM=64, BN=64):
+    i, j = p.id(0), p.id(1)
+    A, B, Y = p.read(a, [BM, 32]), p.read(b, [32, BN]), p.write(y, [BM, BN])
+    acc = p.zeros([BM, BN])
+    for k in range(A.blocks(1)):
+        acc += A[i, k] @ B[k, j]
+        p.print("turn", k, "of", i, j, "so far", acc)
+        if k > j:
+            p.print("later", A[i, k].sum(1).sum(0))
+    p.check(acc < 10, "small", acc)
+    Y[i, j] = acc
+
+
+def told() -> str:
+    """What programs print and check: the CPU's text, also of many launches on two streams."""
+
+    def launched(device: str, stream: object = None) -> tuple[str, str]:
+        a = torch.arange(256 * 96).remainder(7).reshape(256, 96).to(torch.float16).to(device)
+        b = torch.eye(96, 200).to(torch.float16).to(device)
+        y = torch.zeros(256, 200, device=device)
+        output, problem = io.StringIO(), ""
+        torch.cuda.synchronize()
+        with contextlib.redirect_stdout(output):
+            try:
+                told_product(a, b, y, debug=True, **({"stream": stream} if stream else {}))
+            except tile.TileError as error:
+                problem = error.message
+        return output.getvalue(), problem
+
+    want = launched("cpu")
+    require(want[0].count("turn") == 48 and want[0].count("later") == 12, "the CPU's text")
+    for _ in range(20):
+        for stream in (None, torch.cuda.Stream()):
+            require(launched("cuda", stream) == want, "the text of a GPU")
+    return f"{len(want[0].splitlines())} lines"
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "far": far,
     "streams": streams,
     "graphs": graphs,
+    "told": told,
     "second gpu": second_gpu,
     "cupy": cupy_tensors,
     "jax": jax_tensors,

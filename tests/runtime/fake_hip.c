@@ -62,6 +62,14 @@ int hipModuleLaunchKernel(Function *function, unsigned gx, unsigned gy, unsigned
     return fake_hip_launched(function->image, function->name, sizes, arguments, bytes);
 }
 
+int hipHostMalloc(void **memory, size_t size, unsigned flags) {
+    note("pinned", (long long)size, flags);
+    *memory = malloc(size);
+    return 0;
+}
+int hipHostFree(void *memory) { note("unpinned", 0, 0); free(memory); return 0; }
+int hipDeviceSynchronize(void) { note("synchronize", device, 0); return 0; }
+
 int hipStreamIsCapturing(void *stream, int *status) { *status = fake_hip_capturing; return 0; }
 int hipEventCreateWithFlags(void **event, unsigned flags) { *event = (void *)(intptr_t)++events; return 0; }
 int hipEventRecord(void *event, void *stream) { note("record", (intptr_t)event, (intptr_t)stream); return 0; }

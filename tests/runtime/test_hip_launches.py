@@ -207,3 +207,39 @@ print(kernel.workgroups((100,), 0), kernel.workgroups((4,), 0))
 """
     )
     assert told == "6 4\n"
+
+
+def test_prints_and_checks():
+    told = run(
+        START
+        + """
+@tile.kernel(grid=2)
+def told(p, y):
+    i = p.id(0)
+    for k in range(i + 1):
+        p.print("turn", k, "of", i)
+    t = p.iota([1, 8], 1).mul(i.value())
+    p.print(t.sum(1))
+    p.check(t < 7, "below seven", t)
+    p.write(y, [8])[i] = t
+
+try:
+    told(OnHip(y), debug=True)
+except tile.TileError as error:
+    print(error.message)
+print(hip.log)
+"""
+    )
+    *lines, failure, log = told.splitlines()
+    assert [line.partition(": ")[2] for line in lines] == [
+        "program 0: turn 0 of 0",
+        "program 0: 0.0",
+        "program 1: turn 0 of 1",
+        "program 1: turn 1 of 1",
+        "program 1: 28.0",
+    ]
+    assert failure == (
+        "check failed: below seven: in program 1 1 of 1 x 8 elements, the first at [0, 7] where the value is "
+        "7.0"
+    )
+    assert log == f"['pinned {2 << 23} 1', 'load 0 0', 'launch 0 0', 'synchronize 0 0', 'unpinned 0 0']"
