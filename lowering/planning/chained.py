@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gizml_tile.lowering.planning.classes import is_wide
@@ -71,13 +71,13 @@ def in_streams(blocks: list[Node], products: list[Node]) -> list[tuple[Node, ...
 
 
 def plan_rotation(
-    state: Planning, loop: Node, products: list[Node], threads: int, limit: int
+    state: Planning, loop: Node, products: list[Node], beside: Sequence[Node], threads: int, limit: int
 ) -> Rotation | None:
     """How a loop's last product is left to the next turn, if it can be.
 
     While the matrix units make it and that turn's first products, the turn's other operations go on.
 
-    ``limit`` is how many registers each of so many threads has.
+    Of blocks ``beside`` some are read sooner. ``limit`` is how many registers each of so many threads has.
     """
     why = why_not_rotated(state, loop, products, threads, limit)
     candidates = (
@@ -86,7 +86,29 @@ def plan_rotation(
     )
     chosen = choose(TURNS, candidates, state.forced.get(TURNS), loop.place)
     state.chose(loop, TURNS, Choice(candidates, chosen))
-    return _Parts(state, loop, products).rotation() if chosen == ROTATED else None
+    if chosen == IN_ORDER:
+        return None
+    parts = _Parts(state, loop, products)
+    rotation = parts.rotation()
+    sooner = tuple(_sooner(parts, rotation, beside, threads, limit))
+    between, after = (
+        tuple(node for node in nodes if node not in sooner) for nodes in (rotation.between, rotation.after)
+    )
+    return replace(rotation, between=between, after=after, sooner=sooner)
+
+
+def _sooner(
+    parts: _Parts, rotation: Rotation, beside: Sequence[Node], threads: int, limit: int
+) -> Iterator[Node]:
+    """The blocks for which there are registers while products are made, as they lie in memory."""
+    room = limit - parts.registers(threads)
+    for node in (*rotation.between, *rotation.after):
+        if node in beside:
+            assert node.dtype is not None
+            room -= math.prod(node.shape) * node.dtype.bytes // (4 * threads)
+            if room >= 0:
+                parts.state.reasons[node] = "goes to registers while products of its turn are made"
+                yield node
 
 
 def why_not_rotated(
@@ -94,7 +116,10 @@ def why_not_rotated(
 ) -> str | None:
     """Why a loop's last product cannot be left to the next turn, or why it would take too many registers."""
     parts = _Parts(state, loop, products)
-    return next(parts.refusals(), None) or next(_too_many(products, parts, threads, limit), None)
+    why = next(parts.refusals(), None)
+    if why is None and (needed := parts.registers(threads)) > limit:
+        why = f"the tiles of two turns take {needed} registers of each thread, which has {limit}"
+    return why
 
 
 @dataclass(slots=True)
@@ -145,6 +170,17 @@ class _Parts:
         first = tuple(node for node in region.nodes if node in before)
         return Rotation(first, tuple(between), tuple(ordered), last, self._number())
 
+    def registers(self, threads: int) -> int:
+        """The registers of a thread for the results of all products and the computed operand together."""
+        region = self.loop.regions[0]
+        tiles = [math.prod(node.shape) for node in self.products]
+        tiles += [math.prod(param.shape) for param in region.params if param.is_tile and 1 in param.shape]
+        left = operand(self.products[-1].args[0]).node
+        needed = (sum(tiles) + math.prod(left.shape) // 2) // threads + _BESIDE
+        if any(node.op in UNARY_FLOAT and node.attr is not True and is_wide(node) for node in region.nodes):
+            needed += _FUNCTION
+        return needed
+
     def _number(self) -> int:
         return self.loop.regions[0].results.index(self.products[-1])
 
@@ -168,19 +204,6 @@ class _Parts:
                 found.add(node)
                 open_ += node.args
         return found
-
-
-def _too_many(products: list[Node], parts: _Parts, threads: int, limit: int) -> Iterator[str]:
-    """Whether the results of all products and the computed operand do not fit registers together."""
-    region = parts.loop.regions[0]
-    tiles = [math.prod(node.shape) for node in products]
-    tiles += [math.prod(param.shape) for param in region.params if param.is_tile and 1 in param.shape]
-    left = operand(products[-1].args[0]).node
-    needed = (sum(tiles) + math.prod(left.shape) // 2) // threads + _BESIDE
-    if any(node.op in UNARY_FLOAT and node.attr is not True and is_wide(node) for node in region.nodes):
-        needed += _FUNCTION
-    if needed > limit:
-        yield f"the tiles of two turns take {needed} registers of each thread, which has {limit}"
 
 
 def powers(state: Planning) -> frozenset[Node]:

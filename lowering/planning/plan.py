@@ -197,7 +197,8 @@ class Rotation:
     """The nodes of a loop whose last product is made in the next turn, beside the first ones of that.
 
     ``before`` are the first products and what they take, ``between`` what follows from them alone, ``after``
-    what also takes the carried tile that ``product`` adds to: the loop's carried value ``number``.
+    what also takes the carried tile that ``product`` adds to: the loop's carried value ``number``. Blocks
+    ``sooner`` go to registers while these products are made, before their results are waited for.
     """
 
     before: tuple[Node, ...]
@@ -205,6 +206,7 @@ class Rotation:
     after: tuple[Node, ...]
     product: Node
     number: int
+    sooner: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,6 +175,28 @@ def test_masks():
 
 
 @pytest.mark.parametrize(
+    "constants, sooner",
+    [
+        ({"D": 128, "BN": 128}, True),
+        ({"D": 128, "BN": 128, "TURNS": "in order"}, False),
+        ({"BM": 64, "BN": 128, "PROGRAMS": "apart"}, True),
+        ({"BM": 64, "BN": 128, "PROGRAMS": "3 together"}, False),
+    ],
+)
+def test_blocks_go_to_registers_while_products_are_made(constants, sooner):
+    """Where there are registers for them beside the results."""
+    depth = constants.get("D", 64)
+    q, k, v = heads(1, 136, 208, depth)
+    given = q, k, v, numbers(136, 208, kind="bf16", seed=3), room(1, 136, depth, kind="bf16")
+    told = attention.explain(*given, **HOPPER, **{"D": depth} | constants)
+    assert brought(told)
+    assert ("goes to registers while products of its turn are made" in told) is sooner
+    text = attention.source(*given, **HOPPER, **{"D": depth} | constants)
+    in_flight = text.partition("wgmma.wait_group.sync.aligned 1;")[0].rpartition("wgmma.commit_group")[2]
+    assert ("ldmatrix" in in_flight) is sooner
+
+
+@pytest.mark.parametrize(
     "columns, constants, why",
     [
         (204, {}, "the copy engine cannot move boxes of bias: an address or step is no multiple of 16 bytes"),
