@@ -1,8 +1,9 @@
 """Values along an axis combined by a function: within each thread, over its warp, and over the workgroup.
 
 Places meet in the order of the bits of their position, the lowest first: neighbours, then pairs of
-neighbours, and so on. Of each block of places so far there is the *total*; a scan also has for each place
-what comes *before* the block of the lowest bits that it has itself, which it is combined with at the end::
+neighbours, and so on; where a reduction's function commutes, those of a thread before others. Of each block
+of places so far there is the *total*; a scan also has for each place what comes *before* the block of the
+lowest bits that it has itself, which it is combined with at the end::
 
     places       a b c d e f g h      4 registers a thread, 2 lanes
     own          a ab abc abcd        e ef efg efgh
@@ -12,6 +13,7 @@ what comes *before* the block of the lowest bits that it has itself, which it is
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -52,7 +54,8 @@ def expand_combining(x: Expansion, node: Node) -> Values:
 class _Meeting:
     """The values of a thread's places, and how far they have met.
 
-    ``kept`` are the register bits that the totals' registers have, lowest first.
+    ``kept`` are the register bits that the totals' registers have, lowest first, and ``done`` the bits of the
+    position by which places have met.
     """
 
     x: Expansion
@@ -61,23 +64,31 @@ class _Meeting:
     bits: Sequence[tuple[str, int]]
     values: Values
     kept: list[int] = field(default_factory=list)
+    done: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.kept = list(range(self.layout.linear.bits("register")))
 
     def reduced(self) -> Values:
         """All places' values combined, in the registers of the layout's slice."""
-        totals, done = self.values, 0
-        while done < len(self.bits):
-            totals, done, _ = self._meet(totals, done)
+        kinds = ("register", "lane", "warp")
+        order = list(range(len(self.bits)))
+        if self.how.commutative:
+            order.sort(key=lambda bit: kinds.index(self.bits[bit][0]))
+        totals = self.values
+        while order:
+            totals, met, _ = self._meet(totals, order)
+            order = order[met:]
         return totals
 
     def scanned(self) -> Values:
         """Each place's value combined with all before it."""
-        own, totals, done = self._runs()
+        own, totals = self._runs()
         before = _Before(self, list(self.kept))
-        while done < len(self.bits):
-            totals, done, earlier = self._meet(totals, done)
+        order = list(range(len(self.done), len(self.bits)))
+        while order:
+            totals, met, earlier = self._meet(totals, order)
+            order = order[met:]
             before.add(earlier)
         return before.combined(own)
 
@@ -120,14 +131,12 @@ class _Meeting:
             last |= 1 << bit
         return values
 
-    def _runs(self) -> tuple[Values, Values, int]:
+    def _runs(self) -> tuple[Values, Values]:
         """Running values over the lowest bits as far as these are a register's, with their totals."""
-        done = 0
-        while done < len(self.bits) and self.bits[done][0] == "register":
-            done += 1
-        bits = [bit for _, bit in self.bits[:done]]
+        bits = [bit for _, bit in itertools.takewhile(lambda each: each[0] == "register", self.bits)]
         own = self.scan_registers(self.values, bits)
-        return own, self._last(own, bits), done
+        self.done = list(range(len(bits)))
+        return own, self._last(own, bits)
 
     def _last(self, values: Values, bits: Sequence[int]) -> Values:
         """The last place's of each run over some register bits, which are no longer kept."""
@@ -137,40 +146,42 @@ class _Meeting:
         self.kept = [bit for bit in self.kept if bit not in bits]
         return self.pick(values, chosen)
 
-    def _meet(self, totals: Values, done: int) -> tuple[Values, int, _Earlier]:
-        """The totals of blocks twice as large, or as much larger as there are warps."""
-        name, bit = self.bits[done]
+    def _meet(self, totals: Values, order: Sequence[int]) -> tuple[Values, int, _Earlier]:
+        """The totals of blocks twice as large, or as much larger as there are warps; by how many bits."""
+        name, bit = self.bits[order[0]]
+        together = [order[0]]
         if name == "register":
-            return self._meet_registers(totals, done, bit)
-        if name == "lane":
-            return self._meet_lanes(totals, done, bit)
-        return self._meet_warps(totals, done)
+            made, earlier = self._meet_registers(totals, bit)
+        elif name == "lane":
+            made, earlier = self._meet_lanes(totals, bit)
+        else:
+            together = list(itertools.takewhile(lambda each: self.bits[each][0] == "warp", order))
+            made, earlier = self._meet_warps(totals, together)
+        self.done += together
+        return made, len(together), earlier
 
-    def _meet_registers(self, totals: Values, done: int, bit: int) -> tuple[Values, int, _Earlier]:
+    def _meet_registers(self, totals: Values, bit: int) -> tuple[Values, _Earlier]:
         place = self.kept.index(bit)
         halves = [[r for r in range(totals[0].count) if r >> place & 1 == half] for half in (0, 1)]
         early, late = (self.pick(totals, half) for half in (reversed(halves) if self.how.reverse else halves))
         self.kept.remove(bit)
-        return self.apply(early, late), done + 1, _Earlier(early, list(self.kept), register=bit)
+        return self.apply(early, late), _Earlier(early, list(self.kept), register=bit)
 
-    def _meet_lanes(self, totals: Values, done: int, bit: int) -> tuple[Values, int, _Earlier]:
+    def _meet_lanes(self, totals: Values, bit: int) -> tuple[Values, _Earlier]:
         build = self.x.build
         others = [build.shuffle_xor(value, 1 << bit) for value in totals]
         late = self.is_late("lane", 1 << bit)
         earlier = _Earlier(others, list(self.kept), late=late)
         if self.how.commutative:
-            return self.apply(totals, others), done + 1, earlier
+            return self.apply(totals, others), earlier
         pair = self.select(late, others, totals), self.select(late, totals, others)
-        return self.apply(*pair), done + 1, earlier
+        return self.apply(*pair), earlier
 
-    def _meet_warps(self, totals: Values, done: int) -> tuple[Values, int, _Earlier]:
+    def _meet_warps(self, totals: Values, together: Sequence[int]) -> tuple[Values, _Earlier]:
         """Every thread gets the totals of all warps, as further registers."""
-        stop = done
-        while stop < len(self.bits) and self.bits[stop][0] == "warp":
-            stop += 1
-        warps = [bit for _, bit in self.bits[done:stop]]
+        warps = [self.bits[each][1] for each in together]
         count = totals[0].count
-        totals = [self._gathered(value, done, warps) for value in totals]
+        totals = [self._gathered(value, together) for value in totals]
         above = [count.bit_length() - 1 + number for number in range(len(warps))]
         running = self.scan_registers(totals, above)
         parts = [range(number * count, (number + 1) * count) for number in range(1 << len(warps))]
@@ -187,25 +198,31 @@ class _Meeting:
             pairs = zip(choices[::2], choices[1::2], strict=True)
             choices = [self.select(is_set, high, low) for low, high in pairs]
         late = self.is_late("warp", sum(1 << bit for bit in warps))
-        return self.pick(running, parts[-1]), stop, _Earlier(choices[0], list(self.kept), late=late)
+        return self.pick(running, parts[-1]), _Earlier(choices[0], list(self.kept), late=late)
 
-    def _gathered(self, value: Value, done: int, warps: Sequence[int]) -> Value:
+    def _gathered(self, value: Value, together: Sequence[int]) -> Value:
         """A total's registers of all warps one after the other, through workgroup memory."""
         axis, linear = self.how.axis, self.layout.linear
+        open_bits = [bit for bit in range(len(self.bits)) if bit not in self.done]
+        places = [1 << open_bits.index(bit) for bit in together]
+        warps = [self.bits[bit][1] for bit in together]
 
         def left(basis: tuple[int, int]) -> tuple[int, int]:
             row, column = basis
-            return (row >> done, column) if axis == 0 else (row, column >> done)
+            place = sum((basis[axis] >> bit & 1) << number for number, bit in enumerate(open_bits))
+            return (place, column) if axis == 0 else (row, place)
 
-        rows, columns = left(linear.shape)
+        rows, columns = linear.shape
+        size = 1 << len(open_bits)
+        shape = (size, columns) if axis == 0 else (rows, size)
         registers = [left(linear.bases("register")[bit]) for bit in self.kept]
         source = Linear.of(
-            (rows, columns),
+            shape,
             register=registers,
             lane=[left(basis) for basis in linear.bases("lane")],
             warp=[left(basis) for basis in linear.bases("warp")],
         )
-        moving = [(1 << n, 0) if axis == 0 else (0, 1 << n) for n in range(len(warps))]
+        moving = [(place, 0) if axis == 0 else (0, place) for place in places]
         others = [(0, 0) if bit in warps else basis for bit, basis in enumerate(source.bases("warp"))]
         target = source.with_bases("warp", others).extended("register", moving)
         return convert(

@@ -47,20 +47,23 @@ def best_blocked(
     warps: int,
     *,
     shared: int | None = None,
+    runs: bool = False,
 ) -> TileLayout:
     """The spread for tensors that are contiguous along an axis of the tile.
 
     A thread has as many neighbours as suit all their accesses, as long as that leaves something for
     every thread. Warps go along the other axis first, so that a reduction along this one stays in a warp,
     unless something is ``shared`` by all that lies along an axis: then along the other, so that a thread
-    has several to use it for.
+    has several to use it for. Where the tile ``runs`` along the other axis, a thread's elements are
+    neighbours there, which meet before those of other threads.
     """
     lanes = target.facts.lanes
     share = max(shape[0] * shape[1] // (lanes * warps), 1)
     vector = min(best_vector(moves, lanes), share, shape[axis])
     order = (1, 0) if axis == 1 else (0, 1)
     first = None if shared is None else 1 - shared
-    linear = blocked(shape, order, vector, lanes, warps, warps_first=first)
+    across = min(max(share // vector, 1), shape[1 - axis]) if runs else 1
+    linear = blocked(shape, order, vector, lanes, warps, across, warps_first=first)
     return TileLayout(f"blocked {vector} wide", linear)
 
 

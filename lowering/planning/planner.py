@@ -51,6 +51,7 @@ from gizml_tile.lowering.planning.vectors import Traffic, traffic
 from gizml_tile.nodes import (
     ACCESSES,
     ALONG,
+    COMBINING,
     EFFECTS,
     READS,
     REDUCTIONS,
@@ -374,7 +375,15 @@ def _of_memory(state: Planning, each: Class, views: list[Node]) -> TileLayout:
             votes[axis] += move.bytes * (1 + state.uses.depth[view])
     axis = 0 if votes[0] > votes[1] else 1
     shared = _shared_along(state, each)
-    return accesses.best_blocked(each.shape, moves[axis], axis, state.target, state.warps, shared=shared)
+    running = {
+        axis_of(user)
+        for node in each.nodes
+        for user in (node, *(user for user, _ in state.uses.of(node)))
+        if user.op in COMBINING
+    }
+    return accesses.best_blocked(
+        each.shape, moves[axis], axis, state.target, state.warps, shared=shared, runs=running == {1 - axis}
+    )
 
 
 def _shared_along(state: Planning, each: Class) -> int | None:
