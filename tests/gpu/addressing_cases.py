@@ -106,6 +106,63 @@ def histogram(p, x, counts, *, BLOCK=256):
     out.scatter_add(a, [1, bins], mask=a > 99)
 
 
+@tile.kernel(grid=lambda y, BC, **_: (y.shape[0], tile.cdiv(y.shape[1], BC)))
+def segmented_sum(p, x, starts, y, *, BR=16, BC=64):
+    """The sum of the rows of each segment, which the starts of all and the end of the last tell."""
+    i, j = p.id(0), p.id(1)
+    X, S = p.read(x, [BR, BC]), p.read(starts, [1])
+    stop = S.index([i + 1])
+    total = p.zeros([1, BC])
+    for first in range(S.index([i]), stop, BR):
+        row = p.iota([BR, 1], 0, I32) + first
+        total += X.window([first, j * BC], mask=row < stop).sum(0)
+    p.write(y, [1, BC])[i, j] = total
+
+
+@tile.kernel(grid=lambda x, BR, BC, **_: (tile.cdiv(x.shape[0], BR), tile.cdiv(x.shape[1], BC)))
+def sum_by_id(p, x, ids, y, *, BR=16, BC=64):
+    """The same of rows in any order: each is added where its id says, those of one run together."""
+    i, j = p.id(0), p.id(1)
+    row = p.read(ids, [BR], pad=-1)[i].T
+    columns = p.iota([1, BC], 1, I32) + j * BC
+    p.write(y, [1, BC]).scatter_add(p.read(x, [BR, BC])[i, j], [row, columns])
+
+
+@tile.kernel(grid=lambda out, **_: (out.shape[0], out.shape[1]))
+def paged_decode(p, q, keys, values, table, lengths, out, *, PAGE, GROUP, D):
+    """Attention of a step of decoding: q [batch, heads, GROUP, D], keys [pages, heads, PAGE, D].
+
+    Each sequence's keys and values lie in the pages that its row of a table names.
+    """
+    batch, head = p.id(0), p.id(1)
+    K, V, T = p.read(keys, [PAGE, D]), p.read(values, [PAGE, D]), p.read(table, [1])
+    length = p.read(lengths, [1]).index([batch])
+    query = (p.read(q, [GROUP, D])[batch, head, 0, 0] * D**-0.5).to(q.dtype)
+    column = p.iota([1, PAGE], 1, I32)
+    acc, total, high = p.zeros([GROUP, D]), p.zeros([GROUP, 1]), p.full([GROUP, 1], -1e30)
+    for block in range(tile.cdiv(length, PAGE)):
+        page = T.index([batch, block])
+        scores = (column + block * PAGE < length).select(query @ K[page, head, 0, 0].T, -1e30)
+        above = max(high, scores.max(1))
+        weights, before = (scores - above).exp(), (high - above).exp()
+        acc = acc * before + weights.to(q.dtype) @ V[page, head, 0, 0]
+        total, high = total * before + weights.sum(1), above
+    p.write(out, [GROUP, D])[batch, head, 0, 0] = acc / total
+
+
+def cache(kind: str, group: int, page: int, depth: int) -> list[np.ndarray]:
+    """Queries, pages of two heads, a table, lengths and room for three sequences."""
+    q, keys = numbers(3, 2, group, depth, kind=kind), numbers(11, 2, page, depth, kind=kind, seed=1)
+    values, table = numbers(11, 2, page, depth, kind=kind, seed=2), permutation(11)[:9].reshape(3, 3)
+    lengths = np.array([1, 2 * page, 2 * page + 5], np.int32)
+    return [q, keys, values, table, lengths, room(3, 2, group, depth, kind=kind)]
+
+
+def of_attention(arrays, result):
+    """Weights of at most 1 rounded to the cache's type, and values below about 4."""
+    return 2.0**-6 if arrays[0].dtype != np.float32 else 2.0**-18
+
+
 def wholes(*shape: int, kind: str, low: int = -8, seed: int = 0) -> np.ndarray:
     """Whole numbers whose sums every type holds, so that their order does not matter."""
     rng = np.random.default_rng([seed, *shape])
@@ -136,6 +193,26 @@ CASES = [
             ],
         )
         for kind in ("i4", "i8")
+    ),
+    Case(
+        "sums of segments",
+        segmented_sum,
+        lambda: [wholes(70, 100, kind="bf16"), np.array([0, 3, 3, 40, 70], np.int64), room(4, 100)],
+    ),
+    Case(
+        "sums by id",
+        sum_by_id,
+        lambda: [wholes(70, 100, kind="f32"), np.sort(places(70, 9)), room(9, 100)],
+    ),
+    *(
+        Case(
+            f"paged decode {kind} {group} x {depth}",
+            paged_decode,
+            lambda kind=kind, group=group, page=page, depth=depth: cache(kind, group, page, depth),
+            {"PAGE": page, "GROUP": group, "D": depth},
+            of_attention,
+        )
+        for kind, group, page, depth in [("f32", 4, 16, 32), ("bf16", 16, 32, 64), ("f16", 1, 16, 64)]
     ),
     *(
         Case(
