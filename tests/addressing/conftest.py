@@ -1,6 +1,11 @@
-"""The code that is made here is what is tested, so none comes from the disk cache."""
+"""Makes the corpus importable from the tests here, which take no code from the disk cache."""
+
+import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "gpu"))
 
 
 @pytest.fixture(autouse=True)

@@ -154,7 +154,7 @@ class Addresses:
             return []
 
         def beside() -> list[str]:
-            self._one_by_one(arithmetic, pointers, mask, given, width, atomic=True)
+            self._one_by_one(arithmetic, pointers, mask, given, width)
             return []
 
         function.when(self._is_alone(), alone, beside)
@@ -164,31 +164,44 @@ class Addresses:
         given = rounded(arithmetic, self.dtype, stored)
         pointers, mask = self._pointers(value, width)
 
-        def one_by_one(atomic: bool) -> list[str]:
-            self._one_by_one(arithmetic, pointers, mask, given, width, atomic=atomic)
+        def alone() -> list[str]:
+            # What is outside goes to a place of the function's own, so that nothing branches.
+            elsewhere = self.scope.entry_room(8)
+            of = vector("ptr", width)
+            aside = broadcast(function, "ptr", elsewhere, width)
+            inside = function.emit(f"select {vector('i1', width)} {mask}, {of} {pointers}, {of} {aside}")
+            self._one_by_one(arithmetic, inside, None, given, width)
             return []
 
-        function.when(self._is_alone(), lambda: one_by_one(False), lambda: one_by_one(True))
+        def beside() -> list[str]:
+            self._one_by_one(arithmetic, pointers, mask, given, width)
+            return []
+
+        function.when(self._is_alone(), alone, beside)
 
     def _one_by_one(
-        self, arithmetic: Arithmetic, pointers: str, mask: str, given: str, width: int, *, atomic: bool
+        self, arithmetic: Arithmetic, pointers: str, mask: str | None, given: str, width: int
     ) -> None:
+        """Lane by lane: atomically those of a mask, or, where no other thread is beside, all."""
         function, kind = self.scope.function, arithmetic.with_width(1).type(math_dtype(self.dtype))
-        name = accumulator(self.scope, self.combine, self.dtype, atomic=atomic)
+        name = accumulator(self.scope, self.combine, self.dtype, atomic=mask is not None)
+
+        def lane_of(of: str, values: str, lane: int) -> str:
+            if width == 1:
+                return values
+            return function.emit(f"extractelement {vector(of, width)} {values}, i64 {lane}")
+
         for lane in range(width):
-            parts = [(pointers, "ptr"), (mask, "i1"), (given, kind)]
-            if width > 1:
-                parts = [
-                    (function.emit(f"extractelement {vector(of, width)} {part}, i64 {lane}"), of)
-                    for part, of in parts
-                ]
-            (pointer, _), (chosen, _), (element, _) = parts
+            pointer, element = lane_of("ptr", pointers, lane), lane_of(kind, given, lane)
 
             def change(pointer: str = pointer, element: str = element) -> list[str]:
                 function.call_void(name, f"ptr {pointer}", f"{kind} {element}")
                 return []
 
-            function.when(chosen, change)
+            if mask is None:
+                change()
+            else:
+                function.when(lane_of("i1", mask, lane), change)
 
     def _is_alone(self) -> str:
         """Whether one thread runs all programs of the launch."""

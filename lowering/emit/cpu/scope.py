@@ -104,6 +104,12 @@ class Scope:
         self.entry_lines.append(f"  {name} = getelementptr i8, ptr {base}, i64 {place}")
         return name
 
+    def entry_room(self, count: int) -> str:
+        """Memory of the function's own for so many bytes."""
+        name = self.function.temp()
+        self.entry_lines.append(f"  {name} = alloca [{count} x i8], align {count}")
+        return name
+
     def finish(self) -> None:
         """Writes what belongs at the function's start, when all else is written."""
         self.function.lines[1:1] = self.entry_lines
