@@ -7,6 +7,7 @@ import linecache
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import addressing
 import along
 import numpy as np
 import reference as ref
@@ -27,6 +28,7 @@ from gizml_tile.target import gpus
 Execute = Callable[[Program, dict[str, np.ndarray]], None]
 # What a GPU says of a program whose blocks are too large for it, or that asks for what cannot serve.
 _NO_ROOM = (
+    "has no atomic operations",
     "bytes of workgroup memory and a workgroup has",
     "bytes of workgroup memory and there are",
     "threads and a thread has",
@@ -80,6 +82,8 @@ class Evaluator:
             return []
         if op.name == "read":
             return [self.read(op, [_int(arg) for arg in args])]
+        if op.name in addressing.NAMES:
+            return self.by_data(op, args)
         if op.types[0].is_index:
             return [self.index(op, args)]
         if op.types[0].uniform:
@@ -171,6 +175,27 @@ class Evaluator:
         chosen = tuple(place[inside] for place in places)
         lo[inside], hi[inside] = memory.lo[chosen], memory.hi[chosen]
         return Value(memory.dtype, lo, hi)
+
+    def by_data(self, op: Op, args: list[object]) -> list[object]:
+        """Elements that are read or stored where data say."""
+        view = self.program.view(op.attr if op.name == "element" else op.attr[0])
+        memory = self.memory[view.tensor]
+        pad = _constant(view.pad or 0, memory.dtype)
+        if op.name == "element":
+            found = addressing.gather(memory, pad, args, None, (1, 1))
+            return [int(found.lo[0, 0])]
+        if op.name == "masked":
+            *places, chosen = args
+            return [addressing.masked(self.read(op, [_int(each) for each in places]), pad, chosen)]
+        stored = args[: op.name in addressing.STORES]
+        places = args[len(stored) :]
+        chosen = places.pop() if op.attr[1] else None
+        tiles = [each.shape for each in places if isinstance(each, Value)]
+        shape = np.broadcast_shapes((1, 1), *tiles)
+        if not stored:
+            return [addressing.gather(memory, pad, places, chosen, shape)]
+        addressing.store(memory, op, stored[0], places, chosen, shape)
+        return []
 
     def put(self, op: Op, args: list[object]) -> None:
         value, *coordinates = args

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import random
 
-from programs import INDEX, Arg, Axis, Block, Literal, Op, Program, TensorSpec, ViewSpec, prune
+import addressing
+from programs import INDEX, Arg, Axis, Block, Literal, Op, Program, TensorSpec, Type, ViewSpec, prune
 from writer import FLOATS, INTEGERS, Writer
 
 from gizml_tile.dtypes import (
@@ -129,7 +130,12 @@ class Generator:
             elif window:
                 coordinates[place] = Literal(self.random.randrange(-3, 5))
         mode = "window" if window else "at"
-        writer.ops.append(Op("put", (), (), (name, *coordinates), (view.name, mode)))
+        if self.random.random() < 0.2 and not window:
+            writer.ops.append(addressing.scatter(self, writer, name, view, coordinates))
+        elif addressing.accumulates(self.random, Type(tensor.dtype)) and kind.dtype is not MASK:
+            writer.ops.append(addressing.accumulate(self, writer, name, view))
+        else:
+            writer.ops.append(Op("put", (), (), (name, *coordinates), (view.name, mode)))
         if max(self.grid) == 1 and self.random.random() < 0.6:
             # One program alone may read back what it stored, and go on; also through another array.
             name = tensor.name

@@ -21,6 +21,7 @@ class Type:
 
 
 INDEX = Type(None)
+STORES = frozenset("put scatter scatter_add scatter_max scatter_min".split())
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def _prune(block: Block) -> Block:
     kept: list[Op] = []
     for op in reversed(block.ops):
         regions = tuple(_prune(region) for region in op.regions)
-        stores = op.name == "put" or any(has_puts(region) for region in regions)
+        stores = op.name in STORES or any(has_puts(region) for region in regions)
         if not stores and not live.intersection(op.results):
             continue
         op = Op(op.name, op.results, op.types, op.args, op.attr, regions)
@@ -145,7 +146,7 @@ def _prune(block: Block) -> Block:
 
 
 def has_puts(block: Block) -> bool:
-    return any(op.name == "put" or any(has_puts(region) for region in op.regions) for op in block.ops)
+    return any(op.name in STORES or any(has_puts(region) for region in op.regions) for op in block.ops)
 
 
 def names(block: Block) -> set[str]:
@@ -161,8 +162,10 @@ def names(block: Block) -> set[str]:
 def _views(block: Block) -> set[str]:
     found = set()
     for op in block.ops:
-        if op.name in ("read", "put"):
+        if op.name in ("read", "gather", "masked") or op.name in STORES:
             found.add(op.attr[0])
+        if op.name == "element":
+            found.add(op.attr)
         if op.name in ("dim", "blocks"):
             found.add(op.attr[0])
         for region in op.regions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import addressing
 import along
 from programs import Arg, Block, Literal, Op, Program
 from shapes import MOVES, text
@@ -49,6 +50,8 @@ def _op(op: Op, indent: str) -> list[str]:
     if op.name == "cond":
         return _cond(op, indent)
     args = [operand(arg) for arg in op.args]
+    if op.name in addressing.STORES:
+        return [indent + addressing.written(op.name, args, op.attr)]
     if op.name == "put":
         view, mode = op.attr
         method = "put" if mode == "at" else "put_window"
@@ -57,6 +60,8 @@ def _op(op: Op, indent: str) -> list[str]:
 
 
 def expression(name: str, args: list[str], attr: object) -> str:
+    if name in addressing.NAMES:
+        return addressing.written(name, args, attr)
     if name == "read":
         view, mode = attr
         return f"{view}.{mode}([{', '.join(args)}])"

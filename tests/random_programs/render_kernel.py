@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import addressing
 from programs import Block, Op, Program
 from render import expression, hints, number, operand
 
@@ -49,6 +50,8 @@ def _op(op: Op, indent: str) -> list[str]:
     if op.name == "cond":
         return _branch(op, indent)
     args = [operand(arg) for arg in op.args]
+    if op.name in addressing.STORES:
+        return [indent + addressing.written(op.name, args, op.attr)]
     if op.name == "put":
         view, mode = op.attr
         place = ", ".join(args[1:])

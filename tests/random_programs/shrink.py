@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from programs import Arg, Axis, Block, Op, Program, count_ops, has_puts, prune
+from programs import STORES, Arg, Axis, Block, Op, Program, count_ops, has_puts, prune
 
 
 def shrink(program: Program, fails: Callable[[Program], bool], attempts: int = 400) -> Program:
@@ -36,7 +36,7 @@ def _size(program: Program) -> tuple[int, ...]:
 
 def _candidates(program: Program) -> Iterator[Program]:
     ops = list(_walk(program.body))
-    puts = [op for op in ops if op.name == "put"]
+    puts = [op for op in ops if op.name in STORES]
     if len(puts) > 1:
         for put in puts:
             yield prune(_with_body(program, _without(program.body, put)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import addressing
 import numpy as np
 from along import choose
 from programs import INDEX, Arg, Block, Literal, Op, Type, ViewSpec
@@ -117,6 +118,9 @@ class Writer:
 
     def read(self, dtype: DType | None = None, shape: tuple[int, int] | None = None) -> str:
         return self.read_from(self.owner.input(dtype, shape))
+
+    def by_data(self) -> str:
+        return addressing.read(self)
 
     def read_from(self, view: ViewSpec) -> str:
         """A block of a view somewhere, often at the start."""
@@ -459,6 +463,7 @@ class Writer:
     def grow(self, steps: int, depth: int = 0) -> None:
         choices = {
             self.read: 2,
+            self.by_data: 2.5,
             self.binary: 4,
             self.multiply_add: 2,
             self.unary: 3,
