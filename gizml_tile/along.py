@@ -192,14 +192,11 @@ class AlongAxis(Operators):
     def _place(self, name: str, axis: object) -> Any:
         along = axis_of_tile(axis, name)
         a = self._numbers(name)
-        shape, size = a.shape, a.shape[along]
-        position = a._make("iota", (), Const(shape, I32, along))
-        if a.dtype.is_float:
-            # What is no number is as bad as the worst number, and comes after all of these.
-            is_number = a.eq(a)
-            position = is_number.select(position, position.add(size))
-            a = is_number.select(a, -math.inf if name == "argmax" else math.inf)
-        _, found = _reduced((a, position), along, built_in(name, a.dtype), commutative=True)
+        size = a.shape[along]
+        position = a._make("iota", (), Const(a.shape, I32, along))
+        best = a._make("max" if name == "argmax" else "min", (a,), along)
+        found = a.eq(best).select(position, size).min(along)
+        # Where all are NaN nothing equals the best.
         return found.and_(size - 1) if a.dtype.is_float else found
 
     def _running(self, name: str, op: str, axis: object, reverse: object) -> Any:

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from gizml_tile.dtypes import I32, DType
+from gizml_tile.dtypes import DType
 from gizml_tile.lifting import describe, lift, number
 from gizml_tile.nodes import ELEMENTWISE, Node, Region, make, param
 from gizml_tile.tracing import Trace, Value, article, fail, noun
-
-_BETTER = {"argmax": "gt", "argmin": "lt"}
 
 
 def trace_function(
@@ -61,18 +59,8 @@ def _captures(what: str) -> None:
 
 
 @lru_cache(maxsize=64)
-def built_in(name: str, dtype: DType) -> Region:
-    """Our own functions: an operation of two values, or ``argmax`` and ``argmin`` of (value, position).
-
-    Of equal values these take the lower position. No value is NaN.
-    """
-    if name not in _BETTER:
-        a, b = (param((1, 1), dtype, number) for number in range(2))
-        both = make(name, (a, b))
-        return Region((a, b), (both,), (both,))
-    a, i, b, j = (param((1, 1), kind, number) for number, kind in enumerate((dtype, I32) * 2))
-    better, equal, lower = make(_BETTER[name], (b, a)), make("eq", (b, a)), make("lt", (j, i))
-    first = make("and_", (equal, lower))
-    wins = make("or_", (better, first))
-    results = make("select", (wins, b, a)), make("select", (wins, j, i))
-    return Region((a, i, b, j), (better, equal, lower, first, wins, *results), results)
+def built_in(op: str, dtype: DType) -> Region:
+    """One operation of two values, the same region for equal ones."""
+    a, b = (param((1, 1), dtype, number) for number in range(2))
+    both = make(op, (a, b))
+    return Region((a, b), (both,), (both,))

@@ -7,6 +7,7 @@ import pytest
 from along_programs import DEVICES, elements, left, outputs
 from along_reference import best, prefix_sums, running
 from ml_dtypes import bfloat16
+from tile_ir_interpreter import fused_multiply_add
 
 import gizml_tile as tile
 
@@ -183,3 +184,25 @@ def test_running_values_that_only_a_loop_gives():
 
     tile.run((1,), body)
     np.testing.assert_array_equal(y, np.cumsum(x, 1))
+
+
+def test_products_in_a_function_are_fused():
+    """One rounding for b1 * a2 + b2 on every device, so that scans of two places have equal bits."""
+    a, b = (elements((64, 2), np.float32, seed=seed) for seed in (0, 1))
+    follow = lambda a1, b1, a2, b2: (a1 * a2, b1 * a2 + b2)
+    function = lambda p, x, y: x.associative_scan(follow, 1, y)[1]
+    fused = fused_multiply_add(b[:, 0], a[:, 1], b[:, 1])
+    for device in DEVICES:
+        (found,) = outputs(device, [a, b], function, ((64, 2), np.float32))
+        np.testing.assert_array_equal(found, np.stack([b[:, 0], fused], 1))
+    assert (fused != b[:, 0] * a[:, 1] + b[:, 1]).any()
+
+
+def test_equal_scans_are_made_once():
+    x = elements((8, 16), np.float32)
+
+    def body(p):
+        a = p.read(x, [8, 16]).at([0, 0])
+        p.write(x, [8, 16]).put(a.cumsum(1) + a.cumsum(1) + a.cumsum(1, reverse=True), [0, 0])
+
+    assert tile.ir((1,), body, kind="cpu").count("  scan ") == 2
