@@ -99,6 +99,7 @@ _PROGRAM_GIVES = {
     "full": Kind.TILE,
     "zeros": Kind.TILE,
     "iota": Kind.TILE,
+    "random": Kind.TILE,
     "read": Kind.IN,
     "write": Kind.OUT,
 }

@@ -13,12 +13,14 @@ from gizml_tile.nodes import (
     COUNTS,
     EFFECTS,
     ELEMENTWISE,
+    RANDOM,
     UNARY_FLOAT,
     Combining,
     Const,
     Elements,
     Message,
     Node,
+    Random,
     Region,
     Scalar,
     Shape,
@@ -407,6 +409,19 @@ def _high(node: Node, program: TileProgram) -> None:
     _expect(node, shape, I32)
 
 
+def _random(node: Node, program: TileProgram) -> None:
+    _operands(node, 2)
+    assert isinstance(node.attr, Random) and node.attr.kind in RANDOM, f"{node}: {node.attr!r}"
+    seed, counters = node.args
+    assert seed.shape == (1, 1) and seed.dtype is I64, f"{node}: seed {seed}"
+    assert counters.is_tile and _dtype(counters).is_integer, f"{node}: counters {counters}"
+    rows, columns = node.attr.shape
+    groups = (rows, max(1, columns // 4))
+    assert broadcast(counters.shape, groups) == groups, f"{node}: counters {counters}"
+    _shape(node, node.attr.shape)
+    _expect(node, node.attr.shape, I32 if node.attr.kind == "bits" else F32)
+
+
 def _count(node: Node, program: TileProgram) -> None:
     _operands(node, 1)
     _no_attribute(node)
@@ -563,6 +578,7 @@ RULES: dict[str, Rule] = {
     "abs": _negation,
     "to": _to,
     "bitcast": _bitcast,
+    "random": _random,
     "pow": _power,
     "mulhi": _high,
     "transpose": _transpose,

@@ -21,6 +21,7 @@ param                     -                                a region's parameter:
 const                     -                                (shape, dtype, value)
 iota                      -                                (shape, axis, dtype): row or column number
 value                     index                            dtype: the index as a [1, 1] tile
+random                    seed, counters                   Random: four columns for each counter
 read                      coordinates                      View
 put                       tile, coordinates                View
 gather                    indices, tiles, [mask]           Elements: any elements of a tensor, as a tile
@@ -177,6 +178,18 @@ class Const:
     value: float | int | bool
 
 
+# What can be drawn.
+RANDOM = ("bits", "uniform", "normal")
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """The attribute of ``random``: the shape, and which of `RANDOM` is drawn."""
+
+    shape: tuple[int, int]
+    kind: str
+
+
 @dataclass(frozen=True, slots=True)
 class Combining:
     """How values of one or several tiles are combined along an axis.
@@ -229,6 +242,7 @@ Attr = (
     | Combining
     | Sorting
     | Message
+    | Random
 )
 
 
@@ -439,6 +453,9 @@ def _value(
         case "const" | "iota":
             assert isinstance(attr, Const)
             return attr.shape, attr.dtype
+        case "random":
+            assert isinstance(attr, Random)
+            return attr.shape, I32 if attr.kind == "bits" else F32
         case "value" | "to" | "bitcast":
             assert isinstance(attr, DType)
             return (1, 1) if op == "value" else args[0].shape, attr

@@ -11,6 +11,7 @@ from typing import Any
 from gizml_tile import debugging
 from gizml_tile.arguments import ScalarArgument
 from gizml_tile.control import trace_cond, trace_loop
+from gizml_tile.drawing import draw
 from gizml_tile.dtypes import F32, I64, MASK
 from gizml_tile.errors import TileError, here
 from gizml_tile.index import Index
@@ -108,6 +109,23 @@ class Program:
             fail("iota counts in a float or an integer type, found MASK; compare the numbers for a mask")
         constant(found[along] - 1, kind, "the last number of iota")
         return self._tile("iota", Const(found, kind, along))
+
+    def random(self, seed: object, offset: object, shape: object, kind: object = "bits") -> Tile:
+        """Random numbers, the same on every device: ``"bits"`` (I32), ``"uniform"`` or ``"normal"`` (F32).
+
+        They are those of Philox 4x32-10. Element (r, c) is number ``c % 4`` of the four numbers of counter
+        ``offset[r, c // 4]``, where the offset is an integer tile, [rows, columns // 4] or stretching to
+        that; of an index it is counter ``offset + r * (columns // 4) + c // 4`` (``columns // 4`` is at least
+        1). So a tile of [R, C] uses R * C / 4 counters; and elements whose counters are made of where they
+        belong, as in ``row * (N // 4) + column // 4``, do not depend on the blocks. Counters have 64 bits, an
+        I32 with its sign; the upper 64 bits of Philox's are 0. The seed is the key: an integer of 64 bits, an
+        index (which does not compile anew for each value) or a [1, 1] integer tile, its lower half first.
+
+        Uniform numbers are the upper 24 bits times 2^-24, from 0 to below 1. Normal ones are of mean 0 and
+        variance 1: numbers 2k and 2k + 1 are sqrt(-2 log u) times the cosine and the sine of v turns, where u
+        is (n + 1/2) / 2^31 with the upper 31 bits n of word 2k, and v is word 2k + 1 divided by 2^32.
+        """
+        return draw(self._trace, seed, offset, shape, kind)
 
     def warps(self, count: builtins.int) -> None:
         """The number of warps of a GPU workgroup: 1, 2, 4, 8, 16 or 32; without it the planner picks.

@@ -12,6 +12,7 @@ from gizml_tile.nodes import (
     Elements,
     Message,
     Node,
+    Random,
     Region,
     Scalar,
     Sorting,
@@ -83,6 +84,8 @@ def attribute(node: Node, program: TileProgram | None) -> str:
             tiled = "".join(f" +tile {axis}" for axis in attr.tiled)
             combine = f"{attr.combine} to " if attr.combine else ""
             return f"{combine}{program.tensors[attr.tensor].name}{tiled}{pad}"
+        case Random():
+            return attr.kind
         case Scalar():
             return attr.name
         case DType():

@@ -12,6 +12,7 @@ from itertools import product
 
 import ml_dtypes
 import numpy as np
+from philox import tile_of
 
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I64, MASK, integer_range, to_numpy
 from gizml_tile.nodes import COMPARISONS, REDUCTIONS, places
@@ -140,6 +141,9 @@ class _Run:
     def op_iota(self, node):
         numbers = np.indices(node.shape)[node.attr.value]
         return self.converted(numbers.astype(np.int64), I64, node.dtype)
+
+    def op_random(self, node, seed, counters):
+        return self.held(tile_of(node.attr.kind, node.shape, counters, int(seed[0, 0])), node.dtype)
 
     def op_value(self, node, index):
         return self.converted(np.full((1, 1), index, np.int64), I64, node.attr)

@@ -8,6 +8,7 @@ from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.fragments import fragment_from_shared
 from gizml_tile.lowering.expand.functions import power
 from gizml_tile.lowering.expand.places import coordinate
+from gizml_tile.lowering.expand.random import expand_random
 from gizml_tile.lowering.expand.specialised.masks import guarded_select
 from gizml_tile.lowering.expand.storage import convert
 from gizml_tile.lowering.kernel_ir.builder import Value
@@ -32,6 +33,8 @@ def make_tile(x: Expansion, node: Node, layout: TileLayout) -> Value:
             case "scalar":
                 assert isinstance(node.attr, Scalar)
                 return x.scalar(x.program.scalars.index(node.attr), node.attr.dtype)
+            case "random":
+                return expand_random(x, node, layout)
             case "read":
                 # A block that products take from workgroup memory, and something computes on.
                 return fragment_from_shared(x, x.shared(node), layout)

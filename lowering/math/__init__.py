@@ -34,6 +34,7 @@ from gizml_tile.lowering.math.inside import (
 )
 from gizml_tile.lowering.math.logarithms import log, log1p, log2, softplus
 from gizml_tile.lowering.math.powers import floor_modulo, pow, remainder, signed_power
+from gizml_tile.lowering.math.random import philox, random_numbers
 from gizml_tile.lowering.math.trigonometric import cos, sin
 
 __all__ = [
@@ -61,7 +62,9 @@ __all__ = [
     "log",
     "log1p",
     "log2",
+    "philox",
     "pow",
+    "random_numbers",
     "remainder",
     "scale_in_two_steps",
     "sigmoid",

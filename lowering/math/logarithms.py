@@ -24,7 +24,12 @@ _ROOT_BITS = 0x3F3504F3  # of sqrt(1/2)
 
 def log(e: Arithmetic[V], x: V) -> V:
     """The natural logarithm: -inf of zeros, NaN of negative numbers; at most 0.8 ulp off."""
-    return _limits(e, x, _log_of_parts(e, *parts_of_number(e, x)))
+    return _limits(e, x, log_of_positive(e, x))
+
+
+def log_of_positive(e: Arithmetic[V], x: V) -> V:
+    """The natural logarithm of a positive number."""
+    return _log_of_parts(e, *parts_of_number(e, x))
 
 
 def log2(e: Arithmetic[V], x: V) -> V:

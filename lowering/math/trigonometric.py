@@ -94,9 +94,10 @@ def _reduced_large(e: Arithmetic[V], size: V) -> tuple[V, V]:
     mantissa = e.bits_or(e.bits_and(bits, e.bits_constant(0x7FFFFF)), e.bits_constant(0x800000))
     first = e.bits_sub(e.shift_right_logical(bits, 23), e.bits_constant(143))  # 0 at n = -7
     high, middle, low = _window(e, first)
-    second = e.bits_high(mantissa, low)
-    lower = e.bits_add(e.bits_mul(mantissa, middle), second)
-    upper = e.bits_add(e.bits_mul(mantissa, high), e.bits_high(mantissa, middle))
+    second, _ = e.bits_product(mantissa, low)
+    upper, lower = e.bits_product(mantissa, middle)
+    lower = e.bits_add(lower, second)
+    upper = e.bits_add(upper, e.bits_product(mantissa, high)[1])
     flip, one, zero = e.bits_constant(SIGN), e.bits_constant(1), e.bits_constant(0)
     carries = e.bits_less(e.bits_xor(lower, flip), e.bits_xor(second, flip))
     upper = e.bits_add(upper, e.bits_select(carries, one, zero))

@@ -89,7 +89,7 @@ def _pasts(node: Node, operands: list[_Pasts], program: TileProgram) -> _Pasts:
         case "max" | "min":
             along = operands[0][1 - int(node.attr)]  # type: ignore[arg-type]
             return (None, along) if node.attr == 0 else (along, None)
-        case "dot" | "sum" | "reduce" | "scan" | "sort" | "histogram" | "part" | "select":
+        case "random" | "dot" | "sum" | "reduce" | "scan" | "sort" | "histogram" | "part" | "select":
             return _UNKNOWN
         case "gather" | "iota" | "value" | "scalar" | "result":
             return _UNKNOWN

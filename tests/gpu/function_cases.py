@@ -63,6 +63,23 @@ def approximate(p, x, y, *, BM=8, BN=64):
     p.write(y, [BM, BN])[i, j] = a.sin() + a.cos() - size.log2() + a.silu() + size.reciprocal() + size**0.3
 
 
+@tile.kernel(grid=by_blocks)
+def dropout(p, x, y, seed, *, BM=8, BN=64):
+    """What is kept depends on the element alone, so blocks of any size keep the same."""
+    j, i = p.id(0), p.id(1)
+    quarters = tile.cdiv(x.shape[1], 4)
+    row, column = p.iota([BM, 1], 0, tile.I64) + i * BM, p.iota([1, BN // 4], 1, tile.I64) + j * (BN // 4)
+    kept = p.random(seed, row * quarters + column, [BM, BN], "uniform") >= 0.25
+    p.write(y, [BM, BN])[i, j] = p.read(x, [BM, BN])[i, j] / 0.75 if kept else 0
+
+
+@tile.kernel(grid=by_blocks)
+def noise(p, x, y, seed, *, BM=8, BN=64):
+    j, i = p.id(0), p.id(1)
+    drawn = p.random(seed, (i * p.count(0) + j) * (BM * BN // 4), [BM, BN], "normal")
+    p.write(y, [BM, BN])[i, j] = p.read(x, [BM, BN])[i, j] + drawn.T.T
+
+
 def numbers_for_bits(*shape: int) -> np.ndarray:
     """Hard numbers without NaN, whose bits are left open."""
     values = hard(*shape)
@@ -84,5 +101,8 @@ CASES = [
         bits,
         lambda: [numbers_for_bits(19, 100), numbers(19, 100, kind="i4") * 2000003, room(19, 100, kind="i4")],
     ),
+    Case("dropout", dropout, lambda: [numbers(19, 100), room(19, 100), 2**35 + 1]),
+    Case("dropout bf16", dropout, lambda: [numbers(19, 128, kind="bf16"), room(19, 128, kind="bf16"), 7]),
+    Case("noise by columns", noise, lambda: [numbers(19, 100), room(19, 100, order="F"), 7]),
     Case("more approximate", approximate, lambda: [numbers(19, 100), room(19, 100)], {}, within(2.0**-16)),
 ]

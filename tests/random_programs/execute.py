@@ -221,6 +221,8 @@ class Evaluator:
             return to(integers([[args[0]]], DType.I64), attr)
         if name in MOVES:
             return moved(name, attr, op.types[0].dtype, *args)
+        if name == "random":
+            return ref.draw(attr, _int(args[0]))
         a, *rest = self.lifted(args)
         if name in UNARY:
             return ref.function(name, a)

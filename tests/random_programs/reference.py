@@ -24,6 +24,7 @@ from intervals import (
     where,
     zeros_apart,
 )
+from philox import tile_of
 
 from gizml_tile.dtypes import BF16, F32, FP8, I32, MASK, DType, to_numpy
 
@@ -379,6 +380,21 @@ def high(a: Value, b: Value, *, unsigned: bool) -> Value:
         return (product >> np.uint64(32)).astype(np.int64)
 
     return _integer(upper, a, b)
+
+
+def draw(attr, offset: int) -> Value:
+    """Random numbers of a seed, from a counter on; normal ones within 8 ulp."""
+    seed, (rows, columns), kind = attr
+    groups = max(1, columns // 4)
+    counters = [[_wrapped(offset + row * groups + group) for group in range(groups)] for row in range(rows)]
+    found = tile_of(kind, (rows, columns), np.array(counters, np.int64), seed)
+    if kind == "bits":
+        return integers(found, I32)
+    return floats(found) if kind == "uniform" else floats(found - 8 * ulp(found), found + 8 * ulp(found))
+
+
+def _wrapped(number: int) -> int:
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def _patterns(a: Value) -> list[int]:

@@ -67,6 +67,9 @@ def expression(name: str, args: list[str], attr: object) -> str:
         return f"{view}.{mode}([{', '.join(args)}])"
     if name in ("dim", "blocks"):
         return f"{attr[0]}.{name}({attr[1]})"
+    if name == "random":
+        seed, shape, kind = attr
+        return f"p.random({seed}, {args[0]}, {list(shape)}, {kind!r})"
     if name in ("id", "count", "int", "k", "arg"):
         return f"p.{name}({number(attr)})"
     if name in ("full", "zeros", "iota"):

@@ -173,6 +173,14 @@ class Writer:
         index = self.pick(lambda t: t.is_index) or self.index_math()
         return self.emit("value", Type(dtype), index, attr=dtype)
 
+    def draw(self) -> str:
+        """Random numbers of counters from an index on."""
+        shape = (self.owner.size(), self.owner.size())
+        kind = self.random.choice(["bits", "uniform"] if self.owner.ieee else ["bits", "uniform", "normal"])
+        seed = self.random.choice([0, 7, -1, 2**40 + 3])
+        type_ = Type(I32 if kind == "bits" else F32, shape)
+        return self.emit("random", type_, self.index(), attr=(seed, shape, kind))
+
     def number(self) -> float:
         return self.random.choice([0.0, 1.0, -1.0, 0.5, 2.0, -0.0, 3.25, 1e-3, 0.1, -7.7])
 
@@ -475,11 +483,12 @@ class Writer:
             self.bits: 1,
             self.logic: 1,
             self.reduction: 2,
-            self.along_an_axis: 1.5,
+            self.along_an_axis: 2,
             self.dot: 1.5,
             self.transpose: 1,
             partial(move, self): 2,
             self.constant: 1.5,
+            self.draw: 0.5,
             self.index_math: 1,
         }
         for _ in range(steps):

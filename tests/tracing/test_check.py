@@ -17,6 +17,7 @@ from gizml_tile.nodes import (
     Elements,
     Message,
     Node,
+    Random,
     Region,
     Scalar,
     Slice,
@@ -45,7 +46,8 @@ def const(shape, dtype=F32, value=None):
 INDEX = make("index", (), 3)
 TILE, ROW, NARROW = const((8, 4)), const((1, 4)), const((8, 4), BF16)
 INTEGER, MASKS, ONE = const((8, 4), I32), const((8, 4), MASK), const((1, 1), MASK)
-GIVEN = (INDEX, TILE, ROW, NARROW, INTEGER, MASKS, ONE)
+ONE_LONG = const((1, 1), I64)
+GIVEN = (ONE_LONG, INDEX, TILE, ROW, NARROW, INTEGER, MASKS, ONE)
 
 
 def node(op, args=(), attr=None, shape=(8, 4), dtype=F32, regions=()):
@@ -176,6 +178,10 @@ BROKEN = {
     "mulhi of floats": node("mulhi", (TILE, TILE), False),
     "popcount of floats": node("popcount", (TILE,)),
     "bitcast width": node("bitcast", (TILE,), BF16, (8, 4), BF16),
+    "random seed": node("random", (INTEGER, ONE_LONG), Random((8, 4), "bits"), (8, 4), I32),
+    "random counters": node("random", (ONE_LONG, INTEGER), Random((8, 4), "bits"), (8, 4), I32),
+    "random kind": node("random", (ONE_LONG, ONE_LONG), Random((8, 4), "words"), (8, 4), I32),
+    "random type": node("random", (ONE_LONG, ONE_LONG), Random((8, 4), "normal"), (8, 4), I32),
     "bitcast of a mask": node("bitcast", (MASKS,), I8, (8, 4), I8),
     "and of floats": node("and_", (TILE, TILE)),
     "and of indices": node("and_", (INDEX, INDEX), None, (), I64),

@@ -11,6 +11,7 @@ from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.builder import Value, float_text, splat, vector
 from gizml_tile.lowering.emit.cpu.elements import Addresses
 from gizml_tile.lowering.emit.cpu.moves import Neighbours, column_value, row_value
+from gizml_tile.lowering.emit.cpu.random import draw, neighbours
 from gizml_tile.lowering.emit.cpu.schedule import Buffer, is_scalar
 from gizml_tile.lowering.emit.cpu.scope import Scope, apply, register_dtype
 from gizml_tile.nodes import MOVES, Const, Node
@@ -86,6 +87,8 @@ class RowPlace:
     uniform: dict[Node, str] = field(default_factory=dict)
     lines: dict[Node, Line] = field(default_factory=dict)
     reciprocals: dict[Node, tuple[str, str, str]] = field(default_factory=dict)
+    # Where the counters of random numbers are, a quarter as many columns.
+    draws: dict[Node, RowPlace] = field(default_factory=dict)
 
     def prepare(self, roots: tuple[Node, ...], made: frozenset[Node] = frozenset()) -> None:
         """Computes what is the same in the whole row, before the loop over its columns."""
@@ -107,6 +110,11 @@ class RowPlace:
                 self.lines[node] = self.run(shared.addresses[node], made)
                 if shared.addresses[node].chooses:
                     pending.append(node.args[-1])
+            elif node.op == "random":
+                width = max(1, self.width // 4)
+                quarter = RowPlace(shared, self.row, self.local, width, stretches=node.shape[1] > 4)
+                quarter.prepare(node.args)
+                self.draws[node] = quarter
             elif node.op not in _ELSEWHERE:
                 if node.op == "div" and (reciprocal := self._reciprocal(node)):
                     self.reciprocals[node] = reciprocal
@@ -225,6 +233,10 @@ class Place:
                 return addresses.load(arithmetic, self.value)
             chosen = self.value(node.args[-1]) if addresses.chooses else None
             return line.load(arithmetic, self.column, self.masks, chosen)
+        if node.op == "random":
+            quarter = self.parent.draws[node].at(self.shared.scope.function.divide(self.column, 4))
+            drawn = draw(quarter.arithmetic, node, *(quarter.value(arg) for arg in node.args))
+            return neighbours(quarter.arithmetic, node, drawn, self.column, self.width)
         if node.op == "transpose":
             if node.shape[1] == 1:  # a row standing up, one element at a time
                 return ColumnPlace(self.shared, self.row, self.local, self.width).value(node)
@@ -327,6 +339,8 @@ class ColumnPlace:
             return line.load(self.arithmetic, self.row, self.masks)
         if node.op == "gather":
             return self.shared.addresses[node].load(self.arithmetic, self.value)
+        if node.op == "random":
+            return draw(self.arithmetic, node, *(self.value(arg) for arg in node.args))[0]
         if node.op == "transpose":
             # A row standing up.
             place = RowPlace(self.shared, 0, 0, self.width)

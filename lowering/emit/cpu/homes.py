@@ -15,7 +15,7 @@ COSTS = {
     "const": 0, "iota": 0, "transpose": 0, "read": 2, "to": 3, "div": 6, "sqrt": 6, "rem": 12,
     "rsqrt": 12, "floordiv": 12, "floormod": 14, "exp": 14, "exp2": 12, "log": 20, "sigmoid": 22,
     "tanh": 24, "gelu": 40, "gelu_erf": 40, "reciprocal": 6, "log2": 20, "log1p": 24, "expm1": 16,
-    "silu": 24, "softplus": 40, "erf": 26, "sin": 22, "cos": 22, "pow": 70, "gather": 8,
+    "silu": 24, "softplus": 40, "erf": 26, "sin": 22, "cos": 22, "pow": 70, "random": 40, "gather": 8,
 }  # fmt: skip
 # From this cost on a value that two passes use is stored by the first.
 STORE_COST = 8

@@ -84,7 +84,7 @@ def count(vectors: Vectors, kind: str, op: str, a: str) -> str:
 def upper_product(vectors: Vectors, a: str, b: str, *, unsigned: bool) -> str:
     """The upper half of the product of 32-bit integers."""
     if unsigned:
-        return vectors.bits_high(a, b)
+        return vectors.bits_product(a, b)[0]
     wide = [vectors.cast("sext", "i32", "i64", each) for each in (a, b)]
     product = vectors.operation("mul", "i64", *wide)
     upper = vectors.operation("lshr", "i64", product, vectors.integer("i64", 32))

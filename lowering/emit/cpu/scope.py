@@ -10,6 +10,7 @@ from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.builder import Function, Value
 from gizml_tile.lowering.emit.cpu.normalise import Storage
 from gizml_tile.lowering.emit.cpu.packing import Pack
+from gizml_tile.lowering.emit.cpu.random import draw
 from gizml_tile.lowering.emit.cpu.schedule import Buffer
 from gizml_tile.nodes import COMPARISONS, Const, Node, Scalar, TileProgram, promote
 
@@ -176,6 +177,9 @@ class Scope:
                 addresses, single = Addresses.of(self, node), self.arithmetic(1)
                 loaded = addresses.load(single, lambda tile: str(self.scalar(tile)))
                 return single.convert(math_dtype(addresses.dtype), I64, loaded)
+            case "random", _:
+                seed, counters = (str(self.scalar(arg)) for arg in node.args)
+                return draw(self.arithmetic(1), node, seed, counters)[0]
             case "value", DType():
                 return self.arithmetic(1).convert(I64, node.attr, str(self.scalar(node.args[0])))
         args = [self.scalar(arg) for arg in node.args]

@@ -210,13 +210,11 @@ class Vectors:
     def bits_xor(self, a: str, b: str) -> str:
         return self.operation("xor", "i32", a, b)
 
-    def bits_mul(self, a: str, b: str) -> str:
-        return self.operation("mul", "i32", a, b)
-
-    def bits_high(self, a: str, b: str) -> str:
+    def bits_product(self, a: str, b: str) -> tuple[str, str]:
         wide = [self.cast("zext", "i32", "i64", each) for each in (a, b)]
-        upper = self.operation("lshr", "i64", self.operation("mul", "i64", *wide), self.integer("i64", 32))
-        return self.cast("trunc", "i64", "i32", upper)
+        product = self.operation("mul", "i64", *wide)
+        upper = self.operation("lshr", "i64", product, self.integer("i64", 32))
+        return self.cast("trunc", "i64", "i32", upper), self.cast("trunc", "i64", "i32", product)
 
     def shift_left(self, a: str, count: int) -> str:
         return self.operation("shl", "i32", a, self.bits_constant(count))
