@@ -10,7 +10,7 @@ from typing import Any
 from gizml_tile.combining import built_in, trace_function
 from gizml_tile.dtypes import I32, MASK, DType, math_dtype
 from gizml_tile.lifting import axis_of_tile, describe, is_power_of_two, number, sizes
-from gizml_tile.nodes import Combining, Const, Region, Sorting
+from gizml_tile.nodes import Combining, Const, Region, Sorting, broadcast
 from gizml_tile.operators import Operators
 from gizml_tile.tracing import Value, article, fail, noun
 
@@ -88,7 +88,7 @@ class AlongAxis(Operators):
     def reduce(self, function: Callable[..., Any], axis: object, *others: object) -> Any:
         """All values along an axis combined by an associative function of two.
 
-        ``a.reduce(lambda x, y: x + y, 1)``. With ``others``, tiles of the same shape, the values of one
+        ``a.reduce(lambda x, y: x + y, 1)``. With ``others``, tiles whose shapes broadcast, the values of one
         place belong together: ``a.reduce(f, 1, b)`` calls ``f(a1, b1, a2, b2)`` for an earlier and a
         later place, f gives the pair of both, and the result is the pair of all.
 
@@ -222,11 +222,11 @@ class AlongAxis(Operators):
             if not isinstance(other, AlongAxis):
                 fail(f"{name} takes tiles, found {describe(other)}")
             tiles.append(other._numbers(name))
-            if tiles[-1].shape != tiles[0].shape:
-                fail(
-                    f"{name} takes tiles of one shape, found {list(tiles[0].shape)} and "
-                    f"{list(tiles[-1].shape)}"
-                )
+        shape = broadcast(*(tile.shape for tile in tiles))
+        if shape is None:
+            found = " and ".join(str(list(tile.shape)) for tile in tiles)
+            fail(f"{name} needs shapes whose sizes are equal or 1, found {found}")
+        tiles = [tile if tile.shape == shape else tile.broadcast_to(shape) for tile in tiles]
         trace = self._block.trace
         dtypes = tuple(tile.dtype for tile in tiles)
         region = trace_function(trace, function, dtypes, type(tiles[0]), name)

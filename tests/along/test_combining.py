@@ -198,6 +198,19 @@ def test_products_in_a_function_are_fused():
     assert (fused != b[:, 0] * a[:, 1] + b[:, 1]).any()
 
 
+def test_tiles_stretch():
+    """A decay for each row beside what it decays, and the other way round."""
+    x, rate = elements((8, 32), np.int32), elements((8, 1), np.int32, seed=1)
+    follow = lambda a1, b1, a2, b2: (a1 * a2, b1 * a2 + b2)
+    wide = np.broadcast_to(rate, x.shape)
+    for device in (None, ("cuda", "sm_90a"), ("metal", "apple9")):
+        function = lambda p, a, r: (r.associative_scan(follow, 1, a)[1], a.associative_scan(follow, 1, r)[0])
+        found = outputs(device, [x, rate], function, *[((8, 32), np.int32)] * 2)
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(found[0], running(follow, (wide, x), 1)[1])
+            np.testing.assert_array_equal(found[1], np.cumprod(x, 1, dtype=np.int32))
+
+
 def test_equal_scans_are_made_once():
     x = elements((8, 16), np.float32)
 
