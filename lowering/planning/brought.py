@@ -9,6 +9,7 @@ from gizml_tile.dtypes import MASK, U8
 from gizml_tile.lowering.planning.boxes import is_once, loop_of
 from gizml_tile.lowering.planning.bulk_stores import STORE_BUFFERS
 from gizml_tile.lowering.planning.chained import in_streams
+from gizml_tile.lowering.planning.computed_on import blocks_computed_on
 from gizml_tile.lowering.planning.group_products import is_turned
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
 from gizml_tile.lowering.planning.panels import SPANS, panel_tile, span_of
@@ -148,14 +149,16 @@ def _moves(state: Planning) -> bool:
 
 
 def _is_in_warps(state: Planning, node: Node) -> bool:
-    """Whether a reduction goes along the rows of a product's result, of which warps have whole ones."""
+    """Whether a reduction goes along the rows of a product's result or operand, which warps have whole."""
     reduced = node.args[0]
-    return (
-        reduced in state.classes
-        and any(
-            each.op == "dot" and node.attr == (0 if is_turned(state, each) else 1)
-            for each in state.classes[reduced].nodes
-        )
+    if reduced not in state.classes:
+        return False
+    nodes = state.classes[reduced].nodes
+    blocks = blocks_computed_on(state, (each for each in state.program.body.walk() if each.op == "dot"))
+    return any(
+        (each.op == "dot" and node.attr == (0 if is_turned(state, each) else 1))
+        or blocks.get(each) == node.attr
+        for each in nodes
     )
 
 

@@ -12,6 +12,7 @@ from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.atoms import GROUP_UNITS, GroupUnit
 from gizml_tile.lowering.planning.boxes import is_once, tensor_name
+from gizml_tile.lowering.planning.computed_on import blocks_computed_on
 from gizml_tile.lowering.planning.dots import plan_by_halves
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.lowering.planning.plan import UNIFORM, Dot, Promotion, TileLayout
@@ -195,6 +196,16 @@ def group_dot(state: Planning, node: Node) -> Dot:
             told += f", but by {parts.otherwise.atom.name} where there are less than {parts.least} of k"
     state.chose(node, "dot", Choice((Candidate(GROUP_MATRIX, True, told),), GROUP_MATRIX))
     return made
+
+
+def layout_computed_on(state: Planning, block: Node) -> TileLayout:
+    """The layout in which groups compute on a block that a product takes as its left operand."""
+    assert state.specialised is not None
+    axis = blocks_computed_on(state, state.dots)[block]
+    layout = _group_layout(
+        state.specialised.groups, block.shape[1 - axis], block.shape[axis], _has_pairs(state)
+    )
+    return layout if axis == 1 else layout.transposed()
 
 
 def _has_pairs(state: Planning) -> bool:

@@ -250,7 +250,8 @@ class Specialised:
     elementwise operations that are done for a panel of columns when the copy engine takes it: few
     registers are in use beside the accumulators; of the ``early`` reads that for the first panel is done
     before the loop. What is ``computed`` of blocks for a product's operand is made where the product
-    takes it; rows and columns that it takes beside are read a ``turn_ahead``. Operands that are ``kept``
+    takes it; rows and columns that it takes beside are read a ``turn_ahead``. Something else is made of
+    blocks ``computed_on``, which products take as they are. Operands that are ``kept``
     are computed once, and stay in workgroup memory. In ``chained`` loops a product takes what is computed
     of another's result, and some of them run rotated by one turn. Blocks ``beside`` are brought for what
     else is computed there. ``powers`` are approximate exponentials of differences that are scaled in one
@@ -271,6 +272,7 @@ class Specialised:
     early: frozenset[Node] = frozenset()
     turn_ahead: frozenset[Node] = frozenset()
     computed: frozenset[Node] = frozenset()
+    computed_on: frozenset[Node] = frozenset()
     flowing: Mapping[Node, int] = field(default_factory=dict)
     streams: tuple[Stream, ...] = ()
     kept: tuple[Node, ...] = ()

@@ -24,7 +24,7 @@ from gizml_tile.lowering.planning.classes import (
 )
 from gizml_tile.lowering.planning.clusters import plan_cluster
 from gizml_tile.lowering.planning.elements import widest_atomic
-from gizml_tile.lowering.planning.group_products import group_dot
+from gizml_tile.lowering.planning.group_products import group_dot, layout_computed_on
 from gizml_tile.lowering.planning.in_memory import plan_in_memory
 from gizml_tile.lowering.planning.moves import links, seeds, spread, views_around
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
@@ -292,7 +292,7 @@ def _lay_out(state: Planning) -> None:
     order = list(dict.fromkeys(state.classes.values()))
     order.sort(key=lambda each: -each.shape[0] * each.shape[1])
     for each in order:
-        found = _of_product(state, each) or _of_operand(state, each)
+        found = _of_product(state, each) or _of_operand(state, each) or _of_computed_on(state, each)
         if found is not None:
             state.layouts[each] = found
     moves = links(state)
@@ -332,6 +332,14 @@ def _of_operand(state: Planning, each: Class) -> TileLayout | None:
         return None
     state.fragments.add(each)
     return found
+
+
+def _of_computed_on(state: Planning, each: Class) -> TileLayout | None:
+    """The layout of what groups of warps compute on a block beside the product that takes it."""
+    if state.specialised is None:
+        return None
+    blocks = (node for node in each.nodes if node in state.specialised.computed_on)
+    return next((layout_computed_on(state, block) for block in blocks), None)
 
 
 def _fragment(state: Planning, node: Node, user: Node, number: int) -> TileLayout | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gizml_tile.dtypes import BF16, F16, FP8, DType
-from gizml_tile.lowering.planning.operands import operand, used_by_products_only
+from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.nodes import ALONG, Node
 
 if TYPE_CHECKING:
@@ -110,15 +110,6 @@ def why_not_computed(state: Planning, product: Node) -> Iterator[str]:
             yield "an operand rests on sums of blocks of its loop"
         if any(node.regions or (node.op in ("param", "result") and node.is_tile) for node in inside):
             yield "an operand rests on what a loop carries, or on a branch"
-        if not all(_is_for_products(state, node, each) for node in each.made):
-            yield "others than products take what an operand is computed of"
-
-
-def _is_for_products(state: Planning, node: Node, prologue: Prologue) -> bool:
-    """Whether only what is computed of a tile uses it, and products that take it so use the operand."""
-    if node is prologue.node:
-        return used_by_products_only(node, state.uses)
-    return all(user in prologue.made for user, _ in state.uses.of(node))
 
 
 def _is_inside(state: Planning, node: Node, product: Node) -> bool:

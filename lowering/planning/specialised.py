@@ -12,7 +12,6 @@ from gizml_tile.lowering.planning.boxes import (
     is_known_before,
     is_once,
     loop_of,
-    tensor_name,
     why_not_brought,
 )
 from gizml_tile.lowering.planning.brought import (
@@ -25,6 +24,7 @@ from gizml_tile.lowering.planning.brought import (
 )
 from gizml_tile.lowering.planning.chained import is_chained, of_computed, plan_rotation, powers
 from gizml_tile.lowering.planning.classes import is_wide
+from gizml_tile.lowering.planning.computed_on import blocks_computed_on, why_not_computed_on
 from gizml_tile.lowering.planning.crowded import TOGETHER
 from gizml_tile.lowering.planning.group_products import (
     MOST_IN_PARTS,
@@ -35,7 +35,7 @@ from gizml_tile.lowering.planning.group_products import (
     why_not_turned,
 )
 from gizml_tile.lowering.planning.masks import is_bounded
-from gizml_tile.lowering.planning.operands import operand, used_by_products_only
+from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.lowering.planning.panels import SPANS
 from gizml_tile.lowering.planning.persistence import runs_in_turn, takes_longer
 from gizml_tile.lowering.planning.plan import Specialised
@@ -103,10 +103,15 @@ def plan_roles(state: Planning) -> None:
             loop: sum(commits_of(state, node) for node in inside)
             for loop in brought
             if _flows(state, inside := [node for node in products if loop_of(state, node) is loop], loop)
-            and (flows or _computed(state, inside))
+            and (flows or _computes(state, inside))
         }
         computed = frozenset(_computed(state, products))
-        state.specialised = Specialised(teams, groups, brought, traded, computed=computed, flowing=flowing)
+        computed_on = frozenset(blocks_computed_on(state, products))
+        for block in computed_on:
+            state.reasons[block] = "goes to registers, too, where something else is computed of it"
+        state.specialised = Specialised(
+            *(teams, groups, brought, traded), computed=computed, computed_on=computed_on, flowing=flowing
+        )
         _chain(state, products)
         found = state.specialised
         alone = [loop for loop in brought if loop not in found.chained]
@@ -216,7 +221,7 @@ def _forms(state: Planning, products: list[Node], loops: list[Node | None]) -> d
     flows = all(loop is not None and _flows(state, products, loop) for loop in loops)
     alone = state.signature.room == 1 and "workgroups" not in state.forced
     # What one group computes is hidden by what another multiplies at the same time.
-    best = fits and flows and alone and not _computed(state, products)
+    best = fits and flows and alone and not _computes(state, products)
     return dict([apart, together] if best else [together, apart])
 
 
@@ -241,8 +246,8 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
         yield f"a right operand is computed and has {rows} columns, no multiple of {_ROWS}"
     if rows % _ROWS:
         yield f"products have {rows} rows, no multiple of {_ROWS}"
-    if _are_chained(state, products, loops) and _computed(state, products):
-        yield "a product takes what is computed of another, and one what is computed of blocks"
+    if _are_chained(state, products, loops) and _computes(state, products):
+        yield "a product takes what is computed of another, beside what else is computed of blocks"
     for node in products:
         loop = loop_of(state, node)
         if loop is not None:
@@ -292,6 +297,7 @@ def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str]:
     if any(operand(arg).node.dtype.bytes * depth < SPANS[-1] for arg in node.args[:2]):  # type: ignore[union-attr]
         yield f"a block has {depth} elements of k"
     yield from why_not_computed(state, node)
+    yield from why_not_computed_on(state, node, is_turned(state, node))
     computed = {prologue.side: prologue for prologue in prologues_of(state, node)}
     for side, arg in enumerate(node.args[:2]):
         found = operand(arg)
@@ -299,8 +305,6 @@ def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str]:
             for block in computed[side].blocks:
                 yield from why_not_brought(state, block, loop)
         elif found.node.op == "read":
-            if not used_by_products_only(found.node, state.uses):
-                yield f"blocks of {tensor_name(state, found.node)} are computed on, too"
             yield from why_not_brought(state, found.node, loop)
         else:
             yield from of_computed(state, found, side, loop)
@@ -320,6 +324,11 @@ def _accumulators(state: Planning, products: list[Node], loops: list[Node | None
         held = sum(math.prod(param.shape) for param in carried)
         most = max(most, held + max(beside, default=0) + max(parts, default=0))
     return most // threads
+
+
+def _computes(state: Planning, products: list[Node]) -> bool:
+    """Whether groups compute on blocks in the turns of their products."""
+    return bool(_computed(state, products) or blocks_computed_on(state, products))
 
 
 def _computed(state: Planning, products: list[Node]) -> set[Node]:

@@ -222,9 +222,6 @@ def refused(p, a, b, y, z, *, CASE, BM=64, BN=64, BK=64):
             left = ((left.T * 2).T + Flat[i, k]).to(a.dtype)
         if CASE == "sums":
             left = (left.to(tile.F32) / left.to(tile.F32).sum(1)).to(a.dtype)
-        if CASE == "others":
-            left = left.relu().to(a.dtype)
-            sums += left.to(tile.F32).sum(1)
         if CASE == "carried":
             left = (left + sums).to(a.dtype)
             sums += 1.0
@@ -240,7 +237,6 @@ def refused(p, a, b, y, z, *, CASE, BM=64, BN=64, BK=64):
         ("bytes", "a computed operand is I8, not F16 or BF16"),
         ("transposed", "blocks are transposed before an operand is computed of them"),
         ("sums", "an operand rests on sums of blocks of its loop"),
-        ("others", "others than products take what an operand is computed of"),
         ("carried", "an operand rests on what a loop carries, or on a branch"),
     ],
 )

@@ -86,7 +86,7 @@ KEYS, VALUES = bf16(104, 64, seed=7), bf16(104, 64, seed=8)
 PROGRAMS = [
     (transposed_result, (Z, bf16(K, M)), (M, N), lambda a, b: (a @ b).T, TEAMS),
     (gated_unit, (A, B, D), (M, N), lambda x, w, v: (x @ w) * (x @ v) * sigmoid(x @ v), TEAMS),
-    (normalised, (A, B), (M, N), lambda x, w: over_rms(x) @ w, "no        blocks of x are computed on, too"),
+    (normalised, (A, B), (M, N), lambda x, w: over_rms(x) @ w, ROLES),
     (normalised_before, (A, B), (M, N), lambda x, w: over_rms(x) @ w, TEAMS),
     (centred, (A, B), (M, N), lambda x, w: (x - x.mean(1, keepdims=True)) @ w, TEAMS),
     (squared_distances, (A, Z), (M, N), distances, TEAMS),

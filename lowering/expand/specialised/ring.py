@@ -118,8 +118,14 @@ class BulkRing:
             later = build.map("ne", self._counter, self._start)
             self._release(self._before(slot), later)
         else:
+            self._meet()
             self._release(slot)
         return self._following(slot)
+
+    def _meet(self) -> None:
+        """One lane gives back what all lanes of its warp have read by now."""
+        if self.by_warps:
+            self.x.build.warp_barrier()
 
     def give(self) -> None:
         """Give the blocks back that were taken last."""
@@ -150,6 +156,7 @@ class BulkRing:
             self.x.build.barrier(self.leave, 2 * self.x.plan.threads, arrive=True)
         if self._flows:
             self.x.build.emit("group_wait", attr=0)
+            self._meet()
             self._release(self._before(slot), self._any_turn)
         if self._asks:
             assert self._any_turn is not None
@@ -363,7 +370,8 @@ def open_rings(x: Expansion) -> None:
         key = stream.loop if whole else stream.nodes[0]
         assert key is not None
         state, groups = first_state(x), x.plan.specialised.all_groups
-        read = beside or any(node in x.plan.specialised.computed for node in stream.nodes)
+        by_warps = x.plan.specialised.computed | x.plan.specialised.computed_on
+        read = beside or not by_warps.isdisjoint(stream.nodes)
         x.rings[key] = BulkRing(
             x,
             stream.loop,
