@@ -2,7 +2,7 @@
 
 from gizml_tile import dispatch as dispatch
 from gizml_tile import layout as layout
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, DType
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64, DType
 from gizml_tile.errors import TileError
 from gizml_tile.grids import cdiv
 from gizml_tile.index import Index
@@ -25,6 +25,9 @@ __all__ = [
     "I64",
     "MASK",
     "U8",
+    "U16",
+    "U32",
+    "U64",
     "DType",
     "In",
     "Index",

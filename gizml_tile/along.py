@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gizml_tile.combining import built_in, trace_function
-from gizml_tile.dtypes import I32, MASK, DType, math_dtype
+from gizml_tile.dtypes import I32, I64, MASK, U32, DType, integer_range, math_dtype
 from gizml_tile.lifting import axis_of_tile, describe, is_power_of_two, number, sizes
 from gizml_tile.nodes import Combining, Const, Region, Sorting, broadcast
 from gizml_tile.operators import Operators
@@ -93,8 +93,8 @@ class AlongAxis(Operators):
         later place, f gives the pair of both, and the result is the pair of all.
 
         The function computes element by element from its operands and numbers alone, and gives the types
-        that it takes (F32, I32 or I64). Earlier stands before later in every call, so it need not commute;
-        which neighbours meet first may differ between devices.
+        that it takes (F32, I32, I64, U32 or U64). Earlier stands before later in every call, so it need not
+        commute; which neighbours meet first may differ between devices.
         """
         along = axis_of_tile(axis, "reduce")
         return self._combined("reduce", function, along, others)
@@ -160,6 +160,12 @@ class AlongAxis(Operators):
         a = self._numbers(name)
         if a.shape[axis] == 1:
             return a, a._make("const", (), Const(a.shape, I32, 0))
+        if a.dtype.is_unsigned:
+            # With the highest bit inverted the order is that of numbers with a sign.
+            signed = I32 if a.dtype is U32 else I64
+            lowest = integer_range(signed)[0]
+            values, places = a.to(signed).xor(lowest)._sorted(name, axis, keep, descending)
+            return values.xor(lowest).to(a.dtype), places
         first = a._make("sort", (a,), Sorting(axis, descending, keep))
         return first, first._make("part", (first,), 1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gizml_tile.dtypes import ACCUMULATED, F32, I32, I64, MASK, DType, math_dtype
+from gizml_tile.dtypes import ACCUMULATED, F32, I32, I64, MASK, MATHEMATICAL, U32, DType, math_dtype
 from gizml_tile.nodes import (
     APPROXIMABLE,
     ARITHMETIC,
@@ -152,7 +152,7 @@ def _iota(node: Node, program: TileProgram) -> None:
 
 def _value(node: Node, program: TileProgram) -> None:
     _operands(node, 1)
-    assert node.args[0].is_index and node.attr in (F32, I32, I64), f"{node}: {node.attr!r}"
+    assert node.args[0].is_index and node.attr in MATHEMATICAL, f"{node}: {node.attr!r}"
     assert isinstance(node.attr, DType)
     _expect(node, (1, 1), node.attr)
 
@@ -199,7 +199,7 @@ def _elements(node: Node, program: TileProgram) -> Elements:
         assert index.is_index, f"{node}: coordinate {index}"
     tiles = [tile for tile in found.tiles if tile is not None]
     for tile in tiles:
-        assert tile.is_tile and _dtype(tile).is_integer, f"{node}: coordinate {tile}"
+        assert tile.is_tile and math_dtype(_dtype(tile)) in (I32, I64), f"{node}: coordinate {tile}"
     mask = found.mask
     assert mask is None or mask.dtype is MASK, f"{node}: {mask} is no mask"
     for each in tiles if mask is None else [*tiles, mask]:
@@ -250,6 +250,7 @@ def _negation(node: Node, program: TileProgram) -> None:
     _no_attribute(node)
     dtype = _dtype(node.args[0])
     assert dtype is not MASK, f"{node} of a mask"
+    assert node.op == "neg" or not dtype.is_unsigned, f"{node} of {dtype}, which is its own size"
     _expect(node, node.args[0].shape, math_dtype(dtype))
 
 
@@ -327,7 +328,7 @@ def _combining(node: Node, program: TileProgram) -> None:
     dtypes = [_dtype(arg) for arg in node.args]
     for arg in node.args:
         assert arg.shape == first.shape, f"{node}: {[list(arg.shape) for arg in node.args]}"
-        assert arg.dtype in (F32, I32, I64), f"{node} of {arg.dtype}"
+        assert arg.dtype in MATHEMATICAL, f"{node} of {arg.dtype}"
     params, results = how.function.params, how.function.results
     assert [param.dtype for param in params] == 2 * dtypes, f"{node}: function of {params}"
     assert [result.dtype for result in results] == dtypes, f"{node}: function gives {results}"
@@ -405,8 +406,8 @@ def _high(node: Node, program: TileProgram) -> None:
     _operands(node, 2)
     assert type(node.attr) is bool, f"{node}: {node.attr!r}"
     shape, dtype = _same_kind(node)
-    assert shape and dtype is I32, f"{node} of {dtype}"
-    _expect(node, shape, I32)
+    assert shape and dtype in (I32, U32), f"{node} of {dtype}"
+    _expect(node, shape, dtype)
 
 
 def _random(node: Node, program: TileProgram) -> None:

@@ -20,6 +20,9 @@ class DType(IntEnum):
     I16 = 6
     I8 = 7
     FP8 = 9
+    U16 = 10
+    U32 = 11
+    U64 = 12
 
     @property
     def bits(self) -> int:
@@ -40,6 +43,11 @@ class DType(IntEnum):
         return self in INTEGERS
 
     @property
+    def is_unsigned(self) -> bool:
+        """Whether it is an integer type without a sign."""
+        return self in UNSIGNED
+
+    @property
     def text(self) -> str:
         """The lower-case name that IR texts and the command line use, such as ``bf16``."""
         return self.name.lower()
@@ -49,14 +57,23 @@ class DType(IntEnum):
 
 
 MASK, F32, F16, BF16, FP8 = DType.MASK, DType.F32, DType.F16, DType.BF16, DType.FP8
-I8, U8, I16, I32, I64 = DType.I8, DType.U8, DType.I16, DType.I32, DType.I64
+I8, U8, I16, U16 = DType.I8, DType.U8, DType.I16, DType.U16
+I32, U32, I64, U64 = DType.I32, DType.U32, DType.I64, DType.U64
 
 FLOATS = frozenset({F32, F16, BF16, FP8})
-INTEGERS = frozenset({I8, U8, I16, I32, I64})
+UNSIGNED = frozenset({U8, U16, U32, U64})
+INTEGERS = frozenset({I8, I16, I32, I64}) | UNSIGNED
+# The types that mathematics is done in, beside masks.
+MATHEMATICAL = frozenset({F32, I32, I64, U32, U64})
 # What several programs may add to, or take the largest of, in memory.
 ACCUMULATED = frozenset({F32, F16, BF16, I32, I64})
 
-_BITS = {MASK: 8, F32: 32, I32: 32, I64: 64, U8: 8, F16: 16, BF16: 16, I16: 16, I8: 8, FP8: 8}
+_BITS = {
+    **dict.fromkeys((MASK, I8, U8, FP8), 8),
+    **dict.fromkeys((I16, U16, F16, BF16), 16),
+    **dict.fromkeys((I32, U32, F32), 32),
+    **dict.fromkeys((I64, U64), 64),
+}
 
 # The names NumPy and ml_dtypes give these types (ml_dtypes registers its own with NumPy).
 _NUMPY_NAMES = {
@@ -69,6 +86,9 @@ _NUMPY_NAMES = {
     "bfloat16": BF16,
     "int16": I16,
     "int8": I8,
+    "uint16": U16,
+    "uint32": U32,
+    "uint64": U64,
     "float8_e4m3fn": FP8,
 }
 
@@ -78,6 +98,9 @@ _INTEGER_RANGE = {
     I16: (-(2**15), 2**15 - 1),
     I32: (-(2**31), 2**31 - 1),
     I64: (-(2**63), 2**63 - 1),
+    U16: (0, 2**16 - 1),
+    U32: (0, 2**32 - 1),
+    U64: (0, 2**64 - 1),
 }
 
 
@@ -87,11 +110,14 @@ def integer_range(dtype: DType) -> tuple[int, int]:
 
 
 def math_dtype(dtype: DType) -> DType:
-    """The type that mathematics on ``dtype`` is done in: F32 for floats, I32 or I64 for integers."""
+    """The type that mathematics on ``dtype`` is done in: F32 for floats, I32 for integers of up to 16 bits.
+
+    I32, I64, U32 and U64 compute in themselves.
+    """
     if dtype in FLOATS:
         return F32
     if dtype in INTEGERS:
-        return I64 if dtype is I64 else I32
+        return dtype if dtype in MATHEMATICAL else I32
     return MASK
 
 

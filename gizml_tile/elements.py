@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gizml_tile.dtypes import I32, MASK
+from gizml_tile.dtypes import I32, I64, MASK, U32, U64
 from gizml_tile.lifting import describe, lift_index
 from gizml_tile.nodes import Const, Elements, Node, View, broadcast
 from gizml_tile.tile import Tile
@@ -74,7 +74,8 @@ def _coordinate(trace: Trace, value: object, what: str) -> Node:
     if not value.dtype.is_integer:
         way = "pass it as mask=" if value.dtype is MASK else "convert it with .to(I32), or count in I32"
         fail(f"a coordinate of {what} is an index or an integer tile, found {article(noun(node))}; {way}")
-    return node
+    # As many bits with a sign: numbers from 2^63 on become negative, and stay outside.
+    return trace.record("to", (node,), I64) if value.dtype in (U32, U64) else node
 
 
 def _mask(trace: Trace, mask: object, what: str) -> Node | None:

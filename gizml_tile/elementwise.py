@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from gizml_tile.dtypes import I32, I64, MASK, DType
+from gizml_tile.dtypes import I32, MASK, U32, DType, math_dtype
 from gizml_tile.lifting import lift, number
 from gizml_tile.nodes import BITWISE, Attr, Node, broadcast, promote
 from gizml_tile.tracing import Trace, Value, article, fail, noun
@@ -58,6 +58,11 @@ def _check_types(op: str, a: Node, b: Node) -> None:
             fail(f"{op} does not take masks, {found}; combine masks with and_, or_, not_, or use .to(F32)")
         fail(f"{op} needs two masks or none, {found}; make a mask by comparing, as in x.gt(0)")
     if promote(a.dtype, b.dtype) is None:
+        if a.dtype.is_integer and b.dtype.is_integer:
+            fail(
+                f"{op} does not mix U32 or U64 with other integers, found {article(noun(a))} and "
+                f"{article(noun(b))}; convert one with .to(dtype)"
+            )
         fail(
             f"{op} does not mix integers and floats, found {article(noun(a))} and {article(noun(b))}; "
             "convert one with .to(F32) or .to(I32)"
@@ -72,7 +77,7 @@ def _check_types(op: str, a: Node, b: Node) -> None:
         fail(f"** takes no exponents in {article(noun(b))}; convert both tiles with .to(F32)")
     if not integers and op == "floordiv":
         fail(f"// takes integer tiles, found {noun(a)} and {noun(b)}; for floats write (a / b).floor()")
-    if op == "mulhi" and promote(a.dtype, b.dtype) is not I32:
+    if op == "mulhi" and promote(a.dtype, b.dtype) not in (I32, U32):
         fail(f"mulhi takes integers of 32 bits or fewer, found {article(noun(a))} and {article(noun(b))}")
     if not integers and op in BITWISE:
         fail(
@@ -90,7 +95,7 @@ def _check_shift(op: str, left_type: DType | None, right: object) -> None:
     if op not in _SHIFTS or left_type is None or not left_type.is_integer:
         return
     host = number(right)
-    bits = 64 if left_type is I64 else 32
+    bits = math_dtype(left_type).bits
     if isinstance(host, int) and not 0 <= host < bits:
         fail(f"{op} moves by 0 to {bits - 1} bits, found {host}")
 

@@ -231,19 +231,23 @@ class Functions(Operators):
         return self._float("isfinite").abs().lt(float("inf"))  # type: ignore[no-any-return]
 
     def popcount(self) -> Tile:
-        """How many bits of integers are set, of those that mathematics has: 32, or 64 of I64."""
+        """How many bits of integers are set, of those that mathematics has: 32, or 64 of I64 and U64."""
         return self._integers("popcount")
 
     def clz(self) -> Tile:
-        """How many zero bits integers begin with, of 32, or 64 of I64; of 0 all."""
+        """How many zero bits integers begin with, of 32, or 64 of I64 and U64; of 0 all."""
         return self._integers("clz")
 
     def mulhi(self, other: object, *, unsigned: builtins.bool = False) -> Tile:
-        """The upper 32 bits of the product of integers of 32 bits, with their signs or as ``unsigned``."""
+        """The upper 32 bits of the product of integers of 32 bits, with their signs or as ``unsigned``.
+
+        U32 have no signs anyway.
+        """
         return self._operate("mulhi", self, other, builtins.bool(unsigned))  # type: ignore[no-any-return]
 
     def bitcast(self, dtype: object) -> Tile:
-        """The same bits as another type of the same width: F32 and I32, F16, BF16 and I16, FP8, I8 and U8.
+        """The same bits as another type of the same width: F32, I32 and U32, F16, BF16, I16 and
+        U16, FP8, I8 and U8, I64 and U64.
 
         Of a NaN they are those of some NaN.
         """

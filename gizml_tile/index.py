@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from gizml_tile.dtypes import F32, I32, I64
+from gizml_tile.dtypes import F32, MATHEMATICAL
 from gizml_tile.lifting import describe, integer, lift_index, number, storage_type
 from gizml_tile.nodes import COMPARISONS, Node
 from gizml_tile.operators import Operators
@@ -126,12 +126,12 @@ class Index(Operators):
         return result
 
     def value(self, dtype: object = F32) -> Tile:
-        """The index as a [1, 1] tile: F32 (exact below 2^24), I32 (wraps) or I64."""
+        """The index as a [1, 1] tile: F32 (exact below 2^24), I64, or I32, U32 and U64 (wrap)."""
         from gizml_tile.tile import Tile
 
         kind = storage_type(dtype, "value")
-        if kind not in (F32, I32, I64):
-            fail(f"value gives F32, I32 or I64, found {kind}; convert with .value().to({kind})")
+        if kind not in MATHEMATICAL:
+            fail(f"value gives F32, I32, I64, U32 or U64, found {kind}; convert with .value().to({kind})")
         trace = self._block.trace
         return Tile(trace.blocks[-1], trace.record("value", (trace.use(self),), kind))
 

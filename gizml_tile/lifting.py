@@ -11,7 +11,6 @@ import numpy as np
 from gizml_tile.arguments import TensorArgument
 from gizml_tile.dtypes import (
     F32,
-    I32,
     I64,
     MASK,
     DType,
@@ -184,10 +183,10 @@ def lift(trace: Trace, value: object, beside: DType | None, what: str) -> Node:
             f"{what} of an {beside} tile and {host!r}: integers and floats do not mix; "
             "convert the tile with .to(F32), or use an integer"
         )
-    dtype = I64 if beside is I64 else I32
+    dtype = math_dtype(beside)
     low, high = integer_range(dtype)
     if not low <= host <= high:
-        wider = "" if dtype is I64 else "; convert the tile with .to(I64)"
+        wider = "" if dtype.bits == 64 else "; convert the tile with .to(I64)"
         fail(f"{what}: {int(host)} does not fit {dtype}, in which {beside} computes{wider}")
     return trace.record("const", (), Const((1, 1), dtype, int(host)))
 

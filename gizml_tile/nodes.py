@@ -51,10 +51,10 @@ maximum minimum           a, b                             (indices too)
 rem floormod              a, b                             (indices too); of floats exact
 floordiv                  a, b                             integers and indices
 pow                       a, b                             approx: bool; floats
-mulhi                     a, b                             unsigned: bool; the upper half of a product of I32
+mulhi                     a, b                             unsigned: bool; the upper half, of I32 or U32
 and_ or_ xor              a, b                             masks, or the bits of integers
 not_                      a                                likewise
-shl shr                   a, b                             integers; shr keeps the sign (U8: zero)
+shl shr                   a, b                             integers; shr keeps the sign (unsigned: zero)
 lt le gt ge eq ne         a, b                             a mask; of two indices a uniform [1, 1] mask
 select                    mask, yes, no                    (of two indices: an index; the mask is [1, 1])
 fma                       a, b, c                          (negate_product, negate_c): one rounding
@@ -72,7 +72,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gizml_tile.dtypes import F32, I32, I64, MASK, DType, math_dtype
+from gizml_tile.dtypes import F32, I32, I64, MASK, U32, U64, DType, math_dtype
 from gizml_tile.errors import Place
 
 Shape = tuple[int, ...]
@@ -367,12 +367,17 @@ def broadcast(*shapes: Shape) -> Shape | None:
 
 
 def promote(a: DType, b: DType) -> DType | None:
-    """The type that mathematics on two types gives; None where they do not mix without ``to``."""
+    """The type that mathematics on two types gives; None where they do not mix without ``to``.
+
+    Integers with a sign, and those of 8 and 16 bits, meet in I32 or I64; U32 and U64 meet in U64. Neither
+    of those two mixes with the others: no type of 64 bits holds the values of both.
+    """
     left, right = math_dtype(a), math_dtype(b)
     if left is right:
         return left
-    if left.is_integer and right.is_integer:
-        return I64
+    for meeting in ({I32, I64}, {U32, U64}):
+        if {left, right} == meeting:
+            return I64 if I64 in meeting else U64
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gizml_tile.along import AlongAxis
-from gizml_tile.dtypes import F32, MASK, DType
+from gizml_tile.dtypes import F32, MASK, DType, math_dtype
 from gizml_tile.elementwise import binary
 from gizml_tile.functions import Functions
 from gizml_tile.lifting import (
@@ -25,7 +25,7 @@ _PRECISIONS = ("f32", "tf32")
 class Tile(Functions, AlongAxis, Shaping):
     """A block of values: ``shape`` is (rows, columns), ``dtype`` the storage type of its values.
 
-    Values of float types are computed with in F32, those of integer types in I32 or I64. Wherever a
+    Values of float types are computed with in F32, those of integer types in I32, I64, U32 or U64. Wherever a
     method takes another tile, an index or a Python number does as well.
     """
 
@@ -183,6 +183,8 @@ class Tile(Functions, AlongAxis, Shaping):
 
     def abs(self) -> Tile:
         """The absolute value, element by element."""
+        if self.dtype.is_unsigned:
+            return self._make("to", (self,), math_dtype(self.dtype))
         return self._arithmetic("abs")
 
     def to(self, dtype: object) -> Tile:

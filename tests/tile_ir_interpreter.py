@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 from philox import tile_of
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I64, MASK, integer_range, to_numpy
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I64, MASK, U64, integer_range, to_numpy
 from gizml_tile.nodes import COMPARISONS, REDUCTIONS, places
 from gizml_tile.rounding import round_to
 
@@ -130,10 +130,10 @@ class _Run:
         return int(value) if node.is_index else np.full((1, 1), value, np.float32).astype(self.real)
 
     def held(self, values, dtype):
-        """Values of a type as this run holds them: floats in one type, integers in int64."""
+        """Values of a type as this run holds them: floats in one type, integers in int64, U64 in uint64."""
         if dtype is MASK:
             return np.asarray(values, bool)
-        return np.asarray(values).astype(self.real if dtype.is_float else np.int64)
+        return np.asarray(values).astype(self.real if dtype.is_float else _whole_type(dtype))
 
     def op_const(self, node):
         return self.held(np.full(node.shape, node.attr.value), node.dtype)
@@ -229,7 +229,7 @@ class _Run:
         if not dtype.is_float:
             if source.is_float:
                 return _truncated(values, dtype)
-            return _wrapped(values.astype(np.int64), dtype)
+            return _wrapped(values, dtype)
         if source in (F32, F16, BF16, FP8):
             return self.rounded(values, dtype)
         if source is MASK:
@@ -292,7 +292,7 @@ class _Run:
         source = node.args[0].dtype
         if source is MASK:
             if node.op == "sum":
-                return a.sum(node.attr, keepdims=True).astype(np.int64)
+                return a.sum(node.attr, keepdims=True).astype(_whole_type(node.dtype))
             return (a.any if node.op == "max" else a.all)(axis=node.attr, keepdims=True)
         if node.dtype.is_integer:
             result = getattr(np, node.op)(a, axis=node.attr, keepdims=True)
@@ -363,7 +363,7 @@ class _Run:
         return self.held(a.astype(to_numpy(source)).view(to_numpy(node.dtype)), node.dtype)
 
     def op_mulhi(self, node, a, b):
-        if node.attr:
+        if node.attr or node.dtype.is_unsigned:
             a, b = a & 0xFFFFFFFF, b & 0xFFFFFFFF
             product = a.astype(np.uint64) * b.astype(np.uint64)
             return _wrapped((product >> np.uint64(32)).view(np.int64), node.dtype)
@@ -378,12 +378,14 @@ class _Run:
                 [bits - each.bit_length() for each in patterns],
             )
             return np.reshape(ones if node.op == "popcount" else zeros, args[0].shape)
-        a, b = args
+        # Beside int64, uint64 would become float64.
+        a, b = (each.astype(_whole_type(node.dtype)) for each in args)
         function = _INTEGER[node.op]
         if node.op in ("div", "rem", "floordiv", "floormod", "shl", "shr"):
             bits = node.dtype.bits
             elements = np.vectorize(
-                lambda x, y: _narrow(function(int(x), int(y), bits), node.dtype), otypes=[np.int64]
+                lambda x, y: _narrow(function(int(x), int(y), bits), node.dtype),
+                otypes=[_whole_type(node.dtype)],
             )
             return elements(a, b)
         return _wrapped(function(a, b), node.dtype)
@@ -445,7 +447,12 @@ def _accumulated(op, old, value):
 
 
 def _host_type(dtype, real):
-    return np.bool_ if dtype is MASK else real if dtype.is_float else np.int64
+    return np.bool_ if dtype is MASK else real if dtype.is_float else _whole_type(dtype)
+
+
+def _whole_type(dtype):
+    """What integers of a type are held in."""
+    return np.uint64 if dtype is U64 else np.int64
 
 
 def _narrow(value, dtype):
@@ -454,10 +461,10 @@ def _narrow(value, dtype):
 
 
 def _wrapped(values, dtype):
-    """Integers wrapped into a type, held in int64 (a Python integer stays one)."""
+    """Integers wrapped into a type (a Python integer stays one)."""
     if isinstance(values, int):
         return _narrow(values, dtype)
-    return values.astype(to_numpy(dtype)).astype(np.int64)
+    return values.astype(to_numpy(dtype)).astype(_whole_type(dtype))
 
 
 def _truncated(values, dtype):
@@ -466,7 +473,7 @@ def _truncated(values, dtype):
         lambda x: (
             0 if math.isnan(x) else (low if x < 0 else high) if math.isinf(x) else min(max(int(x), low), high)
         ),
-        otypes=[np.int64],
+        otypes=[_whole_type(dtype)],
     )
     return exact(values.astype(np.float64))
 
@@ -474,7 +481,7 @@ def _truncated(values, dtype):
 def _extreme(op, a, b):
     """The larger or smaller element: a NaN loses, -0 is smaller than +0."""
     first = (a > b) | ((a == b) & ~np.signbit(a)) if op == "max" else (a < b) | ((a == b) & np.signbit(a))
-    if a.dtype.kind == "i":
+    if a.dtype.kind in "iu":
         return np.maximum(a, b) if op == "max" else np.minimum(a, b)
     chosen = np.where(first, a, b)
     return np.where(np.isnan(a), b, np.where(np.isnan(b), a, chosen))

@@ -19,7 +19,10 @@ from .objects import DATA_AT, layout_holds
 
 _NUMPY_DTYPES: dict[Any, DType] = {}
 _TORCH_DTYPES: dict[Any, DType] = {}
-_SUPPORTED = "float32, float16, bfloat16, float8_e4m3fn, int8, uint8, int16, int32, int64 and bool"
+_SUPPORTED = (
+    "float32, float16, bfloat16, float8_e4m3fn, int8, uint8, int16, uint16, int32, uint32, int64, uint64 and "
+    "bool"
+)
 # The device of memory that no driver knows.
 _SOME_GPU = "cuda"
 # Telling views of more elements than this apart address by address would take longer than a launch.

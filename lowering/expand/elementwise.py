@@ -67,7 +67,8 @@ def expand_elementwise(build: Builder, target: Target, node: Node, args: Sequenc
     if common is F32 and node.op in ("pow", "rem", "floormod"):
         return binary_function(build, target, node.op, a, b, approx=node.attr is True)
     if node.op == "mulhi":
-        return build.map("high", a, b) if node.attr else integers.signed_high(build, a, b)
+        unsigned = node.attr or common.is_unsigned
+        return build.map("high", a, b) if unsigned else integers.signed_high(build, a, b)
     return _binary(build, node.op, common, a, b)
 
 
@@ -114,7 +115,7 @@ def _binary(build: Builder, op: str, dtype: DType, a: Value, b: Value) -> Value:
         return _quotient(build, a, b)
     if op in _SHIFTS:
         return _SHIFTS[op](build, a, b)
-    division = partial(_DIVISIONS[op], build)
+    division = partial(_DIVISIONS[op], build, nonnegative=dtype.is_unsigned)
     return division(a, b) if b.op == "constant" else in_chunks(build, division, a, b)
 
 

@@ -1,8 +1,9 @@
-"""Integer division, remainders and shifts on I32 and I64, defined for every operand.
+"""Integer division, remainders and shifts on integers of 32 and 64 bits, defined for every operand.
 
 Division by zero gives 0, and so does the remainder; the smallest integer divided by -1 wraps to itself.
 Shift counts below zero or of all bits and more shift everything out: ``shl`` gives 0, ``shr`` copies of the
-sign. ``nonnegative`` promises that neither operand is negative, which makes the two divisions one.
+sign, or zeros of unsigned ones. ``nonnegative`` promises that neither operand is negative, which makes the
+two divisions one; so it is with unsigned ones.
 
 Divisions by constants are shifts, and of I32 products: n / d for n up to 2^31 is the upper half of n times
 the rounded-up 2^(32 + k) / d, shifted down by k, with 2^k < d <= 2^(k + 1) (Granlund and Montgomery 1994,
@@ -29,7 +30,7 @@ def divide(build: Builder, a: Value, b: Value, *, nonnegative: bool = False) -> 
     if power is not None:
         if not nonnegative:
             a = build.add(a, _rounding(build, a, power))
-        return build.map("shr", a, _constant(build, power, a))
+        return _down(build, a, power)
     if not _is_product(a, known):
         return build.map("div", a, b)
     if nonnegative:
@@ -64,7 +65,7 @@ def floor_divide(build: Builder, a: Value, b: Value, *, nonnegative: bool = Fals
     known = _known(b)
     power = None if known is None else _power(known)
     if power is not None:
-        return build.map("shr", a, _constant(build, power, a))
+        return _down(build, a, power)
     if nonnegative or known == 0:
         return divide(build, a, b, nonnegative=nonnegative)
     if known is not None and known > 0 and _is_product(a, known):
@@ -95,18 +96,25 @@ def floor_modulo(build: Builder, a: Value, b: Value, *, nonnegative: bool = Fals
 
 def shift_left(build: Builder, a: Value, count: Value) -> Value:
     """The bits moved up by any count."""
+    return _shift_zeros(build, "shl", a, count)
+
+
+def _shift_zeros(build: Builder, op: str, a: Value, count: Value) -> Value:
+    """The bits moved by any count, zeros moved in."""
     bits = _bits(a)
     known = _known(count)
     if known is not None:
         inside = 0 <= known < bits
-        return build.map("shl", a, count) if inside else _constant(build, 0, a)
+        return build.map(op, a, count) if inside else _constant(build, 0, a)
     masked = build.map("and", count, _constant(build, bits - 1, a))
-    shifted = build.map("shl", a, masked)
+    shifted = build.map(op, a, masked)
     return build.select(build.map("eq", masked, count), shifted, _constant(build, 0, a))
 
 
 def shift_right(build: Builder, a: Value, count: Value) -> Value:
-    """The bits moved down by any count, copies of the sign moved in."""
+    """The bits moved down by any count, copies of the sign moved in; zeros for unsigned ones."""
+    if _is_unsigned(a):
+        return _shift_zeros(build, "ushr", a, count)
     last = _constant(build, _bits(a) - 1, a)
     known = _known(count)
     if known is not None:
@@ -121,6 +129,15 @@ def signed_high(build: Builder, a: Value, b: Value) -> Value:
     upper = build.map("high", a, b)
     upper = build.sub(upper, build.map("and", _sign(build, a), b))
     return build.sub(upper, build.map("and", _sign(build, b), a))
+
+
+def _down(build: Builder, a: Value, power: int) -> Value:
+    """The quotient by a power of two, rounded down."""
+    return build.map("ushr" if _is_unsigned(a) else "shr", a, _constant(build, power, a))
+
+
+def _is_unsigned(a: Value) -> bool:
+    return a.dtype is not None and a.dtype.is_unsigned
 
 
 def _safe(build: Builder, divisor: Value) -> tuple[Value, Value]:

@@ -2,17 +2,19 @@
 
 The conversions that a kernel is left with are those that a target has: between F32 and F16; from BF16 to
 F32, and back with ``bf16_convert``; FP8 with F32 and F16 where there is ``fp8_convert``; 8 and 16 bits with
-I32; I32 with I64; I32 and I64 with F32, and F32 to every integer.
+I32; I32 with I64; U32 to I64; I32, U32, I64 and U64 with F32, and F32 to every integer.
 """
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I16, I32, I64, MASK, U8, DType, math_dtype
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I16, I32, I64, MASK, U8, U32, U64, DType, math_dtype
 from gizml_tile.lowering import rounding
 from gizml_tile.lowering.expand.arithmetic import KernelArithmetic
 from gizml_tile.lowering.expand.chunks import in_chunks
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
 from gizml_tile.target import Target
+
+_WITH_SIGN = {U32: I32, U64: I64}
 
 
 def storage_dtype(dtype: DType) -> DType:
@@ -36,7 +38,7 @@ def to_storage(build: Builder, value: Value) -> Value:
 
 
 def to_math(build: Builder, target: Target, value: Value) -> Value:
-    """The value as mathematics takes it: F32, I32, I64 or MASK."""
+    """The value as mathematics takes it."""
     assert value.dtype is not None
     return convert(build, target, value, math_dtype(value.dtype))
 
@@ -107,7 +109,7 @@ def _float_of(build: Builder, target: Target, value: Value, dtype: DType) -> Val
     """An integer rounded once to a float type."""
     wide = to_math(build, target, value)
     single = build.convert(wide, F32)
-    if dtype is BF16 and value.dtype in (I32, I64):
+    if dtype is BF16 and wide is value:
         single = in_chunks(build, lambda *args: _rounded_to_odd(build, *args), wide, single)
     # Integers that F32 rounds lie beyond the largest numbers of F16 and FP8, so those round once too.
     return _narrow(build, target, single, dtype)
@@ -129,9 +131,12 @@ def _rounded_to_odd(build: Builder, value: Value, single: Value) -> Value:
 
 
 def _resize(build: Builder, value: Value, dtype: DType) -> Value:
-    """An integer as another integer type, by way of I32."""
-    source = value.dtype
-    assert source is not None
-    if source is not I32 and dtype is not I32:
+    """An integer as another integer type, by way of I32; U32 and U64 are the bits of I32 and I64."""
+    if value.dtype is U32 and dtype.bits == 64:
+        value = build.convert(value, I64)
+    elif value.dtype in _WITH_SIGN:
+        value = build.bitcast(value, _WITH_SIGN[value.dtype])
+    signed = _WITH_SIGN.get(dtype, dtype)
+    if value.dtype is not signed and I32 not in (value.dtype, signed):
         value = build.convert(value, I32)
-    return build.convert(value, dtype)
+    return build.bitcast(build.convert(value, signed), dtype)

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, DType, integer_range
+from gizml_tile.dtypes import (
+    BF16,
+    F16,
+    F32,
+    FP8,
+    I8,
+    I16,
+    I32,
+    I64,
+    MASK,
+    U8,
+    U16,
+    U32,
+    U64,
+    DType,
+    integer_range,
+)
 from gizml_tile.lowering.kernel_ir.instructions import COMPARISONS, Instruction, Kernel, Parameter
 from gizml_tile.target import Target
 
@@ -102,6 +118,9 @@ def _again(i: Instruction, kernel: Kernel) -> None:
     expect(i, value.dtype, value.count)
 
 
+# The integers that mathematics is done in.
+_INTEGERS = (I32, I64, U32, U64)
+
 # What is asked of a target, by source and type.
 _CONVERSIONS: dict[tuple[DType, DType], str] = {
     (F16, F32): "",
@@ -111,11 +130,11 @@ _CONVERSIONS: dict[tuple[DType, DType], str] = {
     (FP8, F32): "fp8_convert",
     (F32, FP8): "fp8_convert",
     (FP8, F16): "fp8_convert",
-    **{(each, I32): "" for each in (I8, U8, I16, I64)},
-    **{(I32, each): "" for each in (I8, U8, I16, I64)},
-    **{(F32, each): "" for each in (I8, U8, I16, I32, I64)},
-    (I32, F32): "",
-    (I64, F32): "",
+    **{(each, I32): "" for each in (I8, U8, I16, U16, I64)},
+    **{(I32, each): "" for each in (I8, U8, I16, U16, I64)},
+    (U32, I64): "",
+    **{(F32, each): "" for each in (I8, U8, I16, U16, *_INTEGERS)},
+    **{(each, F32): "" for each in _INTEGERS},
 }
 
 
@@ -169,19 +188,21 @@ RULES: dict[str, Rule] = {
     "bitcast": _bitcast,
     "again": _again,
     "convert": _convert,
-    **{op: _elementwise(1, F32, I32, I64) for op in ("neg", "abs")},
-    **{op: _elementwise(2, F32, I32, I64) for op in ("add", "sub", "mul", "div", "min", "max")},
+    "neg": _elementwise(1, F32, *_INTEGERS),
+    "abs": _elementwise(1, F32, I32, I64),
+    **{op: _elementwise(2, F32, *_INTEGERS) for op in ("add", "sub", "mul", "div", "min", "max")},
     **{op: _elementwise(2, F32, ability="nan_minimum") for op in ("minimum", "maximum")},
     "fma": _elementwise(3, F32, I32),
     "sqrt": _elementwise(1, F32),
-    "rem": _elementwise(2, I32, I64),
-    "high": _elementwise(2, I32),
-    **{op: _elementwise(2, I32, I64, MASK) for op in ("and", "or", "xor")},
-    "not": _elementwise(1, I32, I64, MASK),
-    **{op: _elementwise(2, I32, I64) for op in ("shl", "shr", "ushr")},
-    **{op: _elementwise(2, F32, I32, I64, gives=MASK) for op in COMPARISONS},
+    "rem": _elementwise(2, *_INTEGERS),
+    "high": _elementwise(2, I32, U32),
+    **{op: _elementwise(2, *_INTEGERS, MASK) for op in ("and", "or", "xor")},
+    "not": _elementwise(1, *_INTEGERS, MASK),
+    "shr": _elementwise(2, I32, I64),
+    **{op: _elementwise(2, *_INTEGERS) for op in ("shl", "ushr")},
+    **{op: _elementwise(2, F32, *_INTEGERS, gives=MASK) for op in COMPARISONS},
     "select": _select,
-    **{op: _elementwise(1, I32, I64) for op in ("popcount", "clz")},
+    **{op: _elementwise(1, *_INTEGERS) for op in ("popcount", "clz")},
     **{
         op: _elementwise(1, F32, ability="exp2_f32")
         for op in ("exp2", "log2", "reciprocal", "rsqrt", "sin", "cos")

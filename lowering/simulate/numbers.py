@@ -13,7 +13,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, DType, integer_range
+from gizml_tile.dtypes import (
+    BF16,
+    F16,
+    F32,
+    FP8,
+    I8,
+    I16,
+    I32,
+    I64,
+    MASK,
+    U8,
+    U16,
+    U32,
+    U64,
+    DType,
+    integer_range,
+)
 from gizml_tile.dtypes import to_numpy as storage
 
 Array = NDArray[Any]
@@ -28,6 +44,9 @@ HELD: dict[DType, np.dtype[Any]] = {
     I16: np.dtype(np.int16),
     I32: np.dtype(np.int32),
     I64: np.dtype(np.int64),
+    U16: np.dtype(np.uint16),
+    U32: np.dtype(np.uint32),
+    U64: np.dtype(np.uint64),
     MASK: np.dtype(np.bool_),
 }
 _CHUNK = 1 << 15  # elements whose float64 intermediates stay in a core's cache
@@ -98,13 +117,13 @@ def convert(value: Array, source: DType, to: DType) -> Array:
 
 def _to_integer(value: Array, to: DType) -> Array:
     wide = np.trunc(value.astype(np.float64))
-    if to is not I64:
-        low, high = integer_range(to)
+    low, high = integer_range(to)
+    if to.bits < 64:
         return np.asarray(np.clip(np.nan_to_num(wide, nan=0.0), low, high).astype(HELD[to]))
-    # The largest I64 is no float64, so the ends are told apart before the conversion.
-    above, below = wide >= 2.0**63, wide < -(2.0**63)
-    whole = np.where(above | below | np.isnan(wide), 0.0, wide).astype(np.int64)
-    return np.where(above, np.int64(2**63 - 1), np.where(below, np.int64(-(2**63)), whole))
+    # The largest of 64 bits is no float64, so the ends are told apart before the conversion.
+    above, below = wide >= float(high), wide < float(low)
+    whole = np.where(above | below | np.isnan(wide), 0.0, wide).astype(HELD[to])
+    return np.where(above, HELD[to].type(high), np.where(below, HELD[to].type(low), whole))
 
 
 def _odd_float64(value: Array) -> Array:
@@ -228,7 +247,7 @@ def _leading_zeros(a: Array) -> Array:
 
 def _high(a: Array, b: Array) -> Array:
     product = a.view(np.uint32).astype(np.uint64) * b.view(np.uint32)
-    return (product >> np.uint64(32)).astype(np.uint32).view(np.int32)
+    return (product >> np.uint64(32)).astype(np.uint32).view(a.dtype)
 
 
 def _rounded(function: Callable[[Array], Array]) -> Callable[[Array], Array]:

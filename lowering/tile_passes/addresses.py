@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from gizml_tile.dtypes import I32, I64
+from gizml_tile.dtypes import I32, I64, math_dtype
 from gizml_tile.nodes import Const, Node, Places, make, places, with_places
 
 Emit = Callable[[Node], Node]
@@ -65,5 +65,8 @@ def _narrowed(index: Node, tile: Node, emit: Emit) -> tuple[Node, Node] | None:
     if tile.op == "iota" and tile.dtype is I64:
         assert isinstance(tile.attr, Const)
         return index, emit(make("iota", (), replace(tile.attr, dtype=I32), tile.place))
-    inner = tile.args[0] if tile.op == "to" and tile.dtype is I64 else None
-    return None if inner is None or inner.dtype is None or not inner.dtype.is_integer else (index, inner)
+    if tile.op != "to" or tile.dtype is not I64:
+        return None
+    (inner,) = tile.args
+    # A place has a sign, so U32 and U64 stay converted.
+    return (index, inner) if inner.dtype is not None and math_dtype(inner.dtype) in (I32, I64) else None

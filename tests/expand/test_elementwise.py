@@ -8,13 +8,29 @@ from elementwise_kernels import computed, expected, kernel, padded, run
 from exact import STORAGE, all_patterns, convert
 from floats import SPECIAL, TRUE, same, sample, ulps
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, to_numpy
+from gizml_tile.dtypes import (
+    BF16,
+    F16,
+    F32,
+    FP8,
+    I8,
+    I16,
+    I32,
+    I64,
+    MASK,
+    U8,
+    U16,
+    U32,
+    U64,
+    integer_range,
+    to_numpy,
+)
 from gizml_tile.lowering.expand import integers
 from gizml_tile.lowering.expand.elementwise import expand_index
 from gizml_tile.nodes import APPROXIMABLE, UNARY_FLOAT, make, param
 
 FLOATS = [F32, F16, BF16, FP8]
-INTEGERS = [I8, U8, I16, I32, I64]
+INTEGERS = [I8, U8, I16, U16, I32, U32, I64, U64]
 # The oldest, one that converts BF16, one that converts FP8 too.
 ARCHS = ["sm_75", "sm_80", "sm_90a"]
 
@@ -30,12 +46,13 @@ def values(dtype, count=2048):
     kind = to_numpy(dtype)
     low, high = np.iinfo(kind).min, np.iinfo(kind).max
     small = [0, 1, -1, 2, -2, 3, -3, 7, -7, 10, 31, 32, 33, 63, 64, 65, -64, 1000, -1000]
+    small = [number for number in small if number >= low]
     ends = np.array([*small, low, low + 1, low // 2, high // 2, high - 1, high], kind)
     random = np.random.default_rng(4)
     spread = random.integers(low, high, count, kind, endpoint=True)
     # Magnitudes of every length, and the ties of 8 significant bits with their neighbours.
     short = spread >> random.integers(0, dtype.bits, count).astype(kind)
-    unit = np.left_shift(kind.type(1), random.integers(0, dtype.bits - 10, count)).astype(kind)
+    unit = kind.type(1) << random.integers(0, dtype.bits - 10, count).astype(kind)
     ties = (2 * random.integers(128, 256, count) + 1).astype(kind) * unit
     return np.concatenate([ends, spread, short, ties, ties + 1, ties - 1, -ties])
 
@@ -70,6 +87,8 @@ def test_float_functions(op, dtype):
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("op", ["neg", "abs", "not_", "popcount", "clz"])
 def test_integer_functions(op, dtype):
+    if op == "abs" and dtype.is_unsigned:
+        pytest.skip("an unsigned number is its own size")
     x = padded(values(dtype))
     assert_same(computed(op, [dtype], [x]), expected(op, [dtype], [x]), x)
 
@@ -107,7 +126,7 @@ def test_float_binary(op):
 
 @pytest.mark.parametrize("unsigned", [False, True])
 def test_upper_halves_of_products(unsigned):
-    for dtypes in [I32, I32], [I8, U8], [I16, I32]:
+    for dtypes in [I32, I32], [I8, U8], [I16, I32], *([[U32, U32]] if unsigned else []):
         a, b = pairs(*dtypes)
         wanted = expected("mulhi", dtypes, [a, b], unsigned)
         assert_same(computed("mulhi", dtypes, [a, b], unsigned), wanted, a, b)
@@ -115,7 +134,7 @@ def test_upper_halves_of_products(unsigned):
 
 @pytest.mark.parametrize("op", [*INTEGER_BINARY, *"lt le gt ge eq ne".split()])
 def test_integer_binary(op):
-    for dtypes in [I32, I32], [I64, I64], [I8, U8], [I16, I64], [U8, U8], [I64, I32]:
+    for dtypes in [I32, I32], [I64, I64], [I8, U8], [U16, I64], [U32, U32], [U64, U32], [I64, I32]:
         a, b = pairs(*dtypes)
         assert_same(computed(op, dtypes, [a, b]), expected(op, dtypes, [a, b]), a, b)
 
@@ -161,7 +180,7 @@ def test_transpose_renames():
     assert_same(computed("transpose", [F16], [x]), x, x)
 
 
-@pytest.mark.parametrize("dtype", [F32, F16, BF16, FP8, I32, I64, I8])
+@pytest.mark.parametrize("dtype", [F32, F16, BF16, FP8, I32, I64, U32, U64, I8])
 def test_value_of_an_index(dtype):
     x = padded(values(I64))
     made = kernel("to", [I64], dtype, "sm_75")
@@ -198,13 +217,13 @@ def test_approximate_powers_are_near():
 DIVISORS = [0, 1, -1, 2, 3, -3, 5, 7, -7, 10, 16, 64, 641, -1000, 2**30, 2**31 - 1, -(2**31)]
 
 
-@pytest.mark.parametrize("dtype", [I32, I64])
+@pytest.mark.parametrize("dtype", [I32, I64, U32, U64])
 @pytest.mark.parametrize("op", ["div", "rem", "floordiv", "floormod"])
 def test_division_by_a_constant(op, dtype):
     x = padded(values(dtype))
     node = make(op, (param((), I64, 0), param((), I64, 1)))
     for divisor in DIVISORS:
-        for nonnegative in (False, True):
+        for nonnegative in (False, True) if not dtype.is_unsigned else (True,):
             if nonnegative and divisor < 0:
                 continue
             a = np.where(x < 0, 0, x) if nonnegative else x
@@ -237,20 +256,20 @@ def test_division_of_indices(op, dtype):
 
 def _divided(op, a, b, dtype):
     """LANGUAGE's division in Python's integers."""
-    half = 1 << (dtype.bits - 1)
+    low = integer_range(dtype)[0]
     found = []
     for x, y in zip(a.tolist(), np.broadcast_to(b, a.shape).tolist(), strict=True):
         floor = x // y if y else 0
         cut = -(-x // y) if y and (x < 0) != (y < 0) else floor
         quotient = floor if op.startswith("floor") else cut
         number = quotient if op in ("div", "floordiv") else x - quotient * y if y else 0
-        found.append((number + half) % (2 * half) - half)
+        found.append((number - low) % (1 << dtype.bits) + low)
     return np.array(found, to_numpy(dtype))
 
 
 @pytest.mark.parametrize("count", [0, 1, 31, 32, -1, 63, 64])
 def test_shift_by_a_constant(count):
-    for dtype in (I32, I64):
+    for dtype in (I32, I64, *((U32, U64) if count >= 0 else ())):
         x = padded(values(dtype))
         for op, shift in (("shl", integers.shift_left), ("shr", integers.shift_right)):
 

@@ -8,7 +8,7 @@ from expansion_kernels import named, run_program, strided
 from test_convert import accumulator, random_layout
 from tile_ir_interpreter import interpret
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64
 from gizml_tile.layout import blocked
 from gizml_tile.lowering.simulate import Memory
 from gizml_tile.program import trace
@@ -58,8 +58,8 @@ def random_case(seed):
     block = [rng.choice([1, 2, 8, 16, 32, 64]) for _ in range(blocked_axes)]
     source, target = rng.choice(
         [(one, other) for one in FLOATS for other in FLOATS]
-        + [(each, each) for each in (I8, U8, I16, I32, I64, MASK)]
-        + [(I8, I32), (I16, I64), (U8, I16)]
+        + [(each, each) for each in (I8, U8, I16, U16, I32, U32, I64, U64, MASK)]
+        + [(I8, I32), (I16, I64), (U8, I16), (U32, U64), (U32, I64)]
     )
     size = rng.choice([lambda b: b * rng.randrange(1, 3), lambda b: rng.randrange(1, 3 * b)])
     shape = [rng.randrange(1, 4) for _ in range(rank - blocked_axes)] + [size(each) for each in block]

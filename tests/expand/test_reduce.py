@@ -7,14 +7,30 @@ import pytest
 from expansion_kernels import empty_program, expansion, give, holders, named, random_values, run, take
 from test_convert import accumulator, random_layout
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, math_dtype, to_numpy
+from gizml_tile.dtypes import (
+    BF16,
+    F16,
+    F32,
+    FP8,
+    I8,
+    I16,
+    I32,
+    I64,
+    MASK,
+    U8,
+    U16,
+    U32,
+    U64,
+    math_dtype,
+    to_numpy,
+)
 from gizml_tile.layout import Linear, blocked
 from gizml_tile.lowering.expand import storage
 from gizml_tile.lowering.expand.reduce import expand_reduce
 from gizml_tile.nodes import Tensor, View, make
 
 SHAPES = [(1, 256), (256, 1), (16, 64), (64, 16), (64, 64), (4, 32), (1, 2048), (128, 8), (1, 1)]
-DTYPES = [F32, F32, BF16, F16, FP8, I8, U8, I16, I32, I64, MASK, MASK]
+DTYPES = [F32, F32, BF16, F16, FP8, I8, U8, I16, I32, I64, U16, U32, U64, MASK, MASK]
 
 
 def reduced(op, axis, dtype, layout, home, elements):

@@ -49,13 +49,27 @@ def integers(p, x, y, s, t, *, BM=16, BN=32):
     p.write(t, [BM, BN])[i, j] = max(min(long // 1001 % 97, a), -b)
 
 
+@tile.kernel(grid=by_blocks)
+def unsigned(p, x, y, s, t, *, BM=16, BN=32):
+    """Integers without a sign: quotients, comparisons, shifts of all bits, products of 64 bits."""
+    j, i = p.id(0), p.id(1)
+    a, b = p.read(x, [BM, BN])[i, j].to(tile.U32), p.read(y, [BM, BN])[i, j].to(tile.U32)
+    mixed = (a * 2654435761 ^ a >> 15) // (b % 1000) + a % 13 - b // 7
+    chosen = max(mixed, b) if a < b else min(mixed, ~a) << (b & 31)
+    p.write(s, [BM, BN])[i, j] = chosen + chosen.to(tile.F32).to(tile.U32) + chosen.max(1)
+    wide = chosen.to(tile.U64) * b.to(tile.U64) - a.to(tile.U64) * 2**40
+    rounded = wide.to(tile.F32).to(tile.U64)
+    p.write(t, [BM, BN])[i, j] = wide // (a.to(tile.U64) + 1) + (wide >> 33) % 641 + rounded
+
+
 @tile.kernel(grid=lambda i8, **named: by_blocks(i8, **named))
-def conversions(p, x, f16, bf16, fp8, i8, u8, i64, *, BM=8, BN=32):
+def conversions(p, x, f16, bf16, fp8, i8, u8, i64, u16, u32, u64, *, BM=8, BN=32):
     j, i = p.id(0), p.id(1)
     a = p.read(x, [BM, BN])[i, j]
     for out, dtype in [(f16, tile.F16), (bf16, tile.BF16), (fp8, tile.FP8)]:
         p.write(out, [BM, BN])[i, j] = a.to(dtype)
-    for out, dtype in [(i8, tile.I8), (u8, tile.U8), (i64, tile.I64)]:
+    outs = [(i8, tile.I8), (u8, tile.U8), (i64, tile.I64), (u16, tile.U16), (u32, tile.U32), (u64, tile.U64)]
+    for out, dtype in outs:
         p.write(out, [BM, BN])[i, j] = (a * 100).to(dtype)
 
 
@@ -176,12 +190,24 @@ CASES = [
         )
         for kind in ("i4", "i1", "u1", "i2")
     ),
+    *(
+        Case(
+            f"unsigned {kind}",
+            unsigned,
+            lambda kind=kind: [
+                *(numbers(21, 50, kind=kind, seed=s) for s in (1, 2)),
+                room(21, 50, kind="u4"),
+                room(21, 50, kind="u8"),
+            ],
+        )
+        for kind in ("u4", "u2", "i4")
+    ),
     Case(
         "conversions",
         conversions,
         lambda: [
             hard(10, 40),
-            *(room(10, 40, kind=kind) for kind in ("f16", "bf16", "fp8", "i1", "u1", "i8")),
+            *(room(10, 40, kind=kind) for kind in ("f16", "bf16", "fp8", "i1", "u1", "i8", "u2", "u4", "u8")),
         ],
     ),
     Case("masks", masks, lambda: [numbers(20, 70), marks(20, 70), room(20, 70), np.zeros((20, 70), bool)]),

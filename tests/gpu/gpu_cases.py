@@ -13,7 +13,7 @@ import gizml_tile as tile
 
 HALF_ULP = 2.0**-24
 TYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": bfloat16, "fp8": float8_e4m3fn}
-TYPES |= {name: np.dtype(name) for name in ("i1", "u1", "i2", "i4", "i8")}
+TYPES |= {name: np.dtype(name) for name in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")}
 # Relative: what rounding to a type may move a value by, and the next value may be away.
 ROUNDINGS = {np.dtype(bfloat16): 2.0**-7, np.dtype(np.float16): 2.0**-10, np.dtype(float8_e4m3fn): 2.0**-3}
 
@@ -44,12 +44,13 @@ class Case:
 
 
 def numbers(*shape: int, kind: str = "f32", seed: int = 0, order: str = "C") -> np.ndarray:
-    """Random elements: floats around 1, integers over the type's range or below 1000."""
+    """Random elements: floats around 1, bytes and unsigned integers of any value, others below 1000."""
     rng = np.random.default_rng([seed, *shape])
     dtype = np.dtype(TYPES[kind])
     if dtype.kind in "iu":
-        low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.itemsize == 1 else (-1000, 1000)
-        values = rng.integers(low, high, shape, endpoint=True).astype(dtype)
+        whole = dtype.itemsize == 1 or dtype.kind == "u"
+        low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if whole else (-1000, 1000)
+        values = rng.integers(low, high, shape, dtype, endpoint=True)
     else:
         values = rng.standard_normal(shape).astype(np.float32).astype(dtype)
     return laid_out(values, order)

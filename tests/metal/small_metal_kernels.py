@@ -23,6 +23,9 @@ from gizml_tile.dtypes import (
     I64,
     MASK,
     U8,
+    U16,
+    U32,
+    U64,
     DType,
     integer_range,
     to_numpy,
@@ -33,20 +36,22 @@ from gizml_tile.lowering.simulate import Memory
 
 THREADS = 64
 COUNT = 8
-STORED = (F32, F16, BF16, FP8, I8, U8, I16, I32, I64)
+STORED = (F32, F16, BF16, FP8, I8, U8, I16, U16, I32, U32, I64, U64)
 # Divisors are not 0, and counts of shifts are those of bits.
 FLOATS = "neg abs add sub mul fma div sqrt min max".split() + sorted(COMPARISONS)
 INTEGERS = "neg abs popcount clz add sub mul div rem min max and or xor not shl shr ushr".split()
 INTEGERS += sorted(COMPARISONS)
+UNSIGNED = [op for op in INTEGERS if op not in ("abs", "shr")]
 ARITY = {"neg": 1, "abs": 1, "popcount": 1, "clz": 1, "sqrt": 1, "not": 1, "fma": 3, "high": 2}
 CONVERSIONS = [
     (F16, F32),
     (F32, F16),
     (BF16, F32),
-    *((each, I32) for each in (I8, U8, I16, I64, F32)),
-    *((I32, each) for each in (I8, U8, I16, I64, F32)),
-    *((F32, each) for each in (I8, U8, I16, I64)),
-    (I64, F32),
+    *((each, I32) for each in (I8, U8, I16, U16, I64, F32)),
+    *((I32, each) for each in (I8, U8, I16, U16, I64, F32)),
+    *((F32, each) for each in (I8, U8, I16, U16, I64, U32, U64)),
+    *((each, F32) for each in (I64, U32, U64)),
+    (U32, I64),
 ]
 
 Build = Callable[[SmallKernel], None]
@@ -64,7 +69,7 @@ def numbers(dtype: DType, count: int, seed: int) -> np.ndarray:
             values[rng.permutation(count)[: len(ODD)]] = ODD[:count]
             return values.astype(storage)
     low, high = integer_range(dtype)
-    values = rng.integers(low, high, count, np.int64, endpoint=True)
+    values = rng.integers(low, high, count, storage, endpoint=True)
     odd = [each for each in (low, high, 0, 1, -1, low + 1, 7) if low <= each <= high]
     values[rng.permutation(count)[: len(odd)]] = odd
     return values.astype(storage)
@@ -191,10 +196,13 @@ def _turns(kernel: SmallKernel) -> None:
 CASES: dict[str, Build] = {
     **{f"{op} {dtype}": _operation(op, dtype) for dtype in (I32, I64) for op in INTEGERS},
     **{f"{op} F32": _operation(op, F32) for op in FLOATS},
+    **{f"{op} {dtype}": _operation(op, dtype) for dtype in (U32, U64) for op in UNSIGNED},
+    "high U32": _operation("high", U32),
     "fma I32": _operation("fma", I32),
     "high I32": _operation("high", I32),
     **{f"{source} to {to}": _conversion(source, to) for source, to in CONVERSIONS},
     **{f"bits of {a} as {b}": _bits(a, b) for a, b in [(F32, I32), (I16, BF16), (BF16, I16), (U8, FP8)]},
+    **{f"bits of {a} as {b}": _bits(a, b) for a, b in [(I32, U32), (U64, I64)]},
     **{f"shuffles of {dtype}": _shuffles(dtype) for dtype in STORED},
     **{
         f"{width} x {dtype}": _accesses(dtype, width)

@@ -7,9 +7,9 @@ import math
 import ml_dtypes
 import numpy as np
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, MASK, DType, integer_range, to_numpy
+from gizml_tile.dtypes import BF16, F16, F32, FP8, INTEGERS, MASK, DType, integer_range, to_numpy
 
-STORAGE = [F32, F16, BF16, FP8, DType.I8, DType.U8, DType.I16, DType.I32, DType.I64, MASK]
+STORAGE = [F32, F16, BF16, FP8, *sorted(INTEGERS), MASK]
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.int32, 8: np.int64}
 
 

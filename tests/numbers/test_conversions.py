@@ -114,12 +114,14 @@ def _values(dtype: DType) -> np.ndarray:
     spread = random.integers(limits.min, limits.max, 4000, kind, endpoint=True)
     # Magnitudes of every length, and the ties of 8 and 24 significant bits with their neighbours.
     short = spread >> random.integers(0, dtype.bits, 4000).astype(kind)
-    unit = np.concatenate([np.left_shift(kind.type(1), np.arange(dtype.bits - 26)).astype(kind)] * 16)
+    unit = np.concatenate([kind.type(1) << np.arange(dtype.bits - 26, dtype=kind)] * 16)
     near = [
-        ((2 * random.integers(128, 256, unit.size) + 1) * unit + step).astype(kind) for step in (-1, 0, 1)
+        (2 * random.integers(128, 256, unit.size, kind) + 1) * unit + np.int64(step).astype(kind)
+        for step in (-1, 0, 1)
     ]
-    ends = np.array([limits.min, limits.min + 1, -1, 0, 1, limits.max - 1, limits.max], kind)
-    return np.concatenate([spread, short, *near, *[-n for n in near], ends])
+    ends = [limits.min, limits.min + 1, 0, 1, limits.max - 1, limits.max]
+    negative = [] if dtype.is_unsigned else [np.array([-1], kind), *[-n for n in near]]
+    return np.concatenate([spread, short, *near, *negative, np.array(ends, kind)])
 
 
 def test_the_shared_roundings_equal_numpy_types() -> None:
@@ -137,7 +139,7 @@ def test_the_shared_roundings_equal_numpy_types() -> None:
         result = encode(e, x).astype(raw.dtype).view(to_numpy(dtype))
         _assert_same(result, round_float(x, dtype), x, f"{dtype}")
     x = np.concatenate([SPECIAL, sample(1 << 12)])
-    for dtype in (DType.I8, DType.U8, DType.I16, I32):
+    for dtype in (DType.I8, DType.U8, DType.I16, DType.U16, I32):
         limits = np.iinfo(to_numpy(dtype))
         result = rounding.integer_bits(e, x, int(limits.min), int(limits.max))
         assert (result == convert(x, dtype).astype(np.int32)).all()

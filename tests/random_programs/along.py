@@ -22,7 +22,7 @@ def choose(random: Random, kind: Type, *, ieee: bool) -> tuple[str, Type, object
     dtype, size = math_dtype(kind.dtype), kind.shape[axis]
     names = [*PLACES, "cummax", "cummin", "sort", "topk"]
     names += ["cumsum"] if not (is_float and ieee) else []
-    names += ["cumprod", "prod", "linear", "histogram"] if not is_float else []
+    names += 2 * ["cumprod", "prod", "linear", "histogram"] if not is_float else []
     name = random.choice(names) if kind.dtype is not MASK else "cumsum"
     left = (1, kind.shape[1]) if axis == 0 else (kind.shape[0], 1)
     turned = random.random() < 0.3

@@ -17,7 +17,7 @@ from itertools import product
 import numpy as np
 from ml_dtypes import bfloat16, float8_e4m3fn
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, I64, MASK, U8, DType, integer_range, math_dtype
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, I64, MASK, DType, integer_range, math_dtype, to_numpy
 
 UNIT = 2.0**-24  # half an ulp of float32, relative
 
@@ -77,10 +77,7 @@ def integers(value, dtype: DType, known=True) -> Value:
 
 
 def wrap(value: np.ndarray, dtype: DType) -> np.ndarray:
-    if dtype is I64:
-        return value
-    names = {8: np.int8, 16: np.int16, 32: np.int32}
-    return value.astype(np.uint8 if dtype is U8 else names[dtype.bits]).astype(np.int64)
+    return value.astype(to_numpy(dtype)).astype(np.int64)
 
 
 def mask(lo, hi=None) -> Value:
@@ -232,7 +229,7 @@ def odd_float32(wide: np.ndarray, narrow: np.ndarray) -> np.ndarray:
 
 
 def lift(value: Value) -> Value:
-    """A stored value as mathematics sees it: F32, I32 or I64."""
+    """A stored value as mathematics sees it."""
     return Value(math_dtype(value.dtype), value.lo, value.hi, value.factors, value.terms)
 
 

@@ -22,14 +22,16 @@ from gizml_tile.dtypes import (
     I64,
     MASK,
     U8,
+    U16,
+    U32,
     DType,
     math_dtype,
 )
-from gizml_tile.nodes import broadcast
+from gizml_tile.nodes import broadcast, promote
 
-CAST = [F32, I32, F16, BF16, I16, FP8, I8, U8, I64]
+CAST = [F32, I32, U32, F16, BF16, I16, U16, FP8, I8, U8, I64]
 FLOATS = [F32, F32, F32, F16, BF16, FP8]
-INTEGERS = [I32, I32, I8, U8, I16, I64]
+INTEGERS = [I32, I32, I8, U8, I16, I64, U32, U16]
 IEEE_UNARY = "neg abs sqrt rsqrt reciprocal relu floor ceil trunc round sign".split()
 FUNCTIONS = """exp exp2 expm1 log log2 log1p sigmoid tanh silu softplus erf gelu gelu_erf sin cos""".split()
 UNARY = IEEE_UNARY + FUNCTIONS
@@ -142,12 +144,21 @@ class Writer:
 
     def compare(self) -> str:
         left = self.floats() if self.random.random() < 0.7 else self.integer_tile()
-        kind = self.names[left].dtype.is_float
         name = self.random.choice(COMPARISONS)
-        right = self.fitting(left, lambda t: t.dtype not in (None, MASK) and t.dtype.is_float == kind)
+        right = self.fitting(left, self.mixing(left))
         if right is None or right == left or self.random.random() < 0.3:
-            right = Literal(self.random.choice([0, 1, -1, 3]))
+            right = self.number_beside(left, [0, 1, -1, 3])
         return self.emit(name, Type(MASK, self.joint(left, right)), left, right)
+
+    def mixing(self, name: str):
+        """Whether a type mixes with that of a tile without ``to``."""
+        dtype = self.names[name].dtype
+        return lambda t: t.dtype not in (None, MASK) and promote(dtype, t.dtype) is not None
+
+    def number_beside(self, name: str, numbers) -> Literal:
+        """One of some numbers, which the type of a tile holds."""
+        number = self.random.choice(numbers)
+        return Literal(abs(number) if math_dtype(self.names[name].dtype) is U32 else number)
 
     def joint(self, *args: Arg) -> tuple[int, int]:
         shape = broadcast(*(self.names[arg].shape if isinstance(arg, str) else (1, 1) for arg in args))
@@ -166,10 +177,10 @@ class Writer:
         if roll < 0.55:
             return self.emit("zeros", Type(F32, (rows, columns)), attr=((rows, columns), F32))
         if roll < 0.8:
-            dtype = self.random.choice([F32, I32, I64])
+            dtype = self.random.choice([F32, I32, I64, U32])
             axis = self.random.randrange(2)
             return self.emit("iota", Type(dtype, (rows, columns)), attr=((rows, columns), axis, dtype))
-        dtype = self.random.choice([F32, I32, I64])
+        dtype = self.random.choice([F32, I32, I64, U32])
         index = self.pick(lambda t: t.is_index) or self.index_math()
         return self.emit("value", Type(dtype), index, attr=dtype)
 
@@ -227,9 +238,11 @@ class Writer:
             return self.emit("bitcast", Type(kind, shape), a, attr=kind)
         if roll < 0.8 or dtype is I64:
             return self.emit(self.random.choice(["popcount", "clz"]), Type(math_dtype(dtype), shape), a)
-        narrow = lambda t: t.dtype not in (None, I64) and t.dtype.is_integer
-        b = self.fitting(a, narrow) or Literal(-1640531527)
-        return self.emit("mulhi", Type(I32, self.joint(a, b)), a, b, attr=self.random.random() < 0.5)
+        kind = math_dtype(dtype)
+        alike = lambda t: t.dtype is not None and math_dtype(t.dtype) is kind
+        b = self.fitting(a, alike) or self.number_beside(a, [-1640531527])
+        unsigned = kind is U32 or self.random.random() < 0.5
+        return self.emit("mulhi", Type(kind, self.joint(a, b)), a, b, attr=unsigned)
 
     def multiply_add(self) -> str:
         """a * b + c in one of its forms, which fuse."""
@@ -254,12 +267,11 @@ class Writer:
             return self.emit(name, Type(kind, shape), a, Literal(self.random.randrange(8)))
         if roll < 0.45:
             name = self.random.choice(["floordiv", "floormod"])
-            return self.emit(
-                name, Type(kind, shape), a, Literal(self.random.choice([1, 2, 3, 7, -1, -2, -5, 16]))
-            )
-        b = self.fitting(a, lambda t: t.dtype is not None and t.dtype.is_integer)
+            divisor = self.number_beside(a, [1, 2, 3, 7, -1, -2, -5, 16])
+            return self.emit(name, Type(kind, shape), a, divisor)
+        b = self.fitting(a, self.mixing(a))
         if b is None or self.random.random() < 0.2:
-            b = Literal(self.random.randrange(-100, 101))
+            b = self.number_beside(a, range(-100, 101))
         wide = I64 if isinstance(b, str) and self.names[b].dtype is I64 else kind
         name = self.random.choice("add sub mul maximum minimum and_ or_ xor".split())
         return self.emit(name, Type(wide, self.joint(a, b)), a, b)
@@ -279,22 +291,18 @@ class Writer:
         if yes is None:
             return condition
         both = self.joint(condition, yes)
-        no = self.pick(lambda t: wanted(t) and broadcast(both, t.shape) == both)
+        mixes = self.mixing(yes)
+        no = self.pick(lambda t: mixes(t) and broadcast(both, t.shape) == both)
         if no is None or self.random.random() < 0.2:
-            no = Literal(self.random.choice([0, 1, -3]))
+            no = self.number_beside(yes, [0, 1, -3])
         first = self.names[yes].dtype
-        second = self.names[no].dtype if isinstance(no, str) else None
-        if first is second:
-            dtype = first
-        elif is_float:
-            dtype = F32
-        else:
-            dtype = I64 if I64 in (first, second) else I32
+        second = self.names[no].dtype if isinstance(no, str) else math_dtype(first)
+        dtype = first if first is second else promote(first, second)
         return self.emit("select", Type(dtype, self.joint(condition, yes, no)), condition, yes, no)
 
     def convert(self) -> str:
         a = self.pick(lambda t: t.dtype is not None) or self.floats()
-        dtype = self.random.choice([F32, F16, BF16, FP8, F32, I32, I64, I16, I8, U8])
+        dtype = self.random.choice([F32, F16, BF16, FP8, F32, I32, I64, I16, I8, U8, U16, U32])
         return self.emit("to", Type(dtype, self.names[a].shape), a, attr=dtype)
 
     def reduction(self) -> str:
@@ -479,8 +487,8 @@ class Writer:
             self.select: 2,
             self.convert: 2,
             self.integer: 2,
-            self.function: 1,
-            self.bits: 1,
+            self.function: 2,
+            self.bits: 1.5,
             self.logic: 1,
             self.reduction: 2,
             self.along_an_axis: 2,

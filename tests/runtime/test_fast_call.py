@@ -220,7 +220,7 @@ OTHERS = {
     "strides": np.zeros((3, 8), np.int16)[:, ::2],
     "dtype": np.zeros((3, 4), np.int32),
     "byte order": np.zeros((3, 4), ">i2"),
-    "type that no launch takes": np.zeros((3, 4), np.uint16),
+    "type that no launch takes": np.zeros((3, 4), np.complex64),
     "unaligned": np.zeros(25, np.uint8)[1:].view(np.int16).reshape(3, 4),
     "subclass": np.zeros((3, 4), np.int16).view(Subclass),
     "number": 0.5,

@@ -28,18 +28,22 @@ _FLOAT_CALLS = {
 _INTEGER = {op: op for op in ("add", "sub", "mul", "and", "or", "xor", "shl")}
 _INTEGER |= {"shr": "ashr", "ushr": "lshr"}
 _INTEGER_CALLS = {"min": "llvm.smin", "max": "llvm.smax"}
+_UNSIGNED_CALLS = {"min": "llvm.umin", "max": "llvm.umax"}
 _FLOAT_COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 _INTEGER_COMPARISONS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
+_UNSIGNED_COMPARISONS = {op: text.replace("s", "u") for op, text in _INTEGER_COMPARISONS.items()}
 
 # One register's value from its operands' words.
 Scalar = Callable[[Writer, str, tuple[str, ...]], str]
 
 
-def _mapped(scalar: Scalar) -> Rule:
-    """A rule that does one thing for each register."""
+def _mapped(signed: Scalar, unsigned: Scalar | None = None) -> Rule:
+    """A rule that does one thing for each register, maybe another for integers without sign."""
 
     def rule(writer: Writer, instruction: Instruction) -> Words:
-        kind = kind_of(instruction.args[0])
+        dtype, kind = instruction.args[0].dtype, kind_of(instruction.args[0])
+        assert dtype is not None
+        scalar = signed if unsigned is None or not dtype.is_unsigned else unsigned
         columns = [writer.stretched(arg, instruction.count) for arg in instruction.args]
         return tuple([scalar(writer, kind, words) for words in zip(*columns, strict=True)])
 
@@ -59,6 +63,30 @@ def _compare(op: str) -> Scalar:
         if kind == "float":
             return writer.value(f"fcmp {_FLOAT_COMPARISONS[op]} float {words[0]}, {words[1]}")
         return writer.value(f"icmp {_INTEGER_COMPARISONS[op]} {kind} {words[0]}, {words[1]}")
+
+    return scalar
+
+
+def _unsigned(text: str) -> Scalar:
+    """An instruction of two integers without sign."""
+    return lambda writer, kind, words: writer.value(f"{text} {kind} {words[0]}, {words[1]}")
+
+
+def _unsigned_extreme(op: str) -> Scalar:
+    return lambda writer, kind, words: writer.call(
+        f"{_UNSIGNED_CALLS[op]}.{kind}", *[(kind, word) for word in words]
+    )
+
+
+def _unsigned_division(op: str) -> Scalar:
+    """A quotient or remainder, by 1 in place of 0."""
+
+    def scalar(writer: Writer, kind: str, words: tuple[str, ...]) -> str:
+        divisor = words[1]
+        if divisor[0] == "%" or divisor == "0":
+            nothing = writer.value(f"icmp eq {kind} {divisor}, 0")
+            divisor = writer.value(f"select i1 {nothing}, {kind} 1, {kind} {divisor}")
+        return writer.value(f"{op} {kind} {words[0]}, {divisor}")
 
     return scalar
 
@@ -210,8 +238,8 @@ def _shift(op: str) -> Rule:
 
 RULES: dict[str, Rule] = {
     **{op: _mapped(_binary(op)) for op in ("add", "sub", "mul", "and", "or", "xor")},
-    **{op: _mapped(_compare(op)) for op in _FLOAT_COMPARISONS},
-    **{op: _mapped(_extreme(op)) for op in ("min", "max")},
+    **{op: _mapped(_compare(op), _unsigned(f"icmp {text}")) for op, text in _UNSIGNED_COMPARISONS.items()},
+    **{op: _mapped(_extreme(op), _unsigned_extreme(op)) for op in ("min", "max")},
     **{op: _mapped(_approximate(op)) for op in ("exp2", "log2", "reciprocal", "rsqrt")},
     **{op: _shift(op) for op in ("shl", "shr", "ushr")},
     **{op: _mapped(_turning(op)) for op in ("sin", "cos")},
@@ -220,8 +248,8 @@ RULES: dict[str, Rule] = {
     "abs": _mapped(_absolute),
     "fma": _mapped(fused),
     "not": _mapped(_complement),
-    "div": _mapped(_divided),
-    "rem": _mapped(_remainder),
+    "div": _mapped(_divided, _unsigned_division("udiv")),
+    "rem": _mapped(_remainder, _unsigned_division("urem")),
     "high": _mapped(_high),
     "sqrt": _mapped(_root),
 }

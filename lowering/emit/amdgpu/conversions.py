@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import BF16, F16, F32, I8, I16, I32, I64, U8, DType
+from gizml_tile.dtypes import BF16, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64, DType
 from gizml_tile.lowering.emit.amdgpu.writer import Rule, Words, Writer, type_of
 from gizml_tile.lowering.kernel_ir.instructions import Instruction
 
@@ -14,8 +14,10 @@ _CASTS = {
     (I64, F32): "sitofp",
     (I32, I64): "sext",
     **{(each, I32): "sext" for each in (I8, I16)},
-    (U8, I32): "zext",
-    **{(I32, each): "trunc" for each in (I8, U8, I16)},
+    **{(each, F32): "uitofp" for each in (U32, U64)},
+    **{(each, I32): "zext" for each in (U8, U16)},
+    (U32, I64): "zext",
+    **{(I32, each): "trunc" for each in (I8, U8, I16, U16)},
     (I64, I32): "trunc",
 }
 
@@ -32,7 +34,7 @@ def _converted(writer: Writer, word: str, source: DType, to: DType) -> str:
         return writer.value(f"{cast} {type_of(source)} {word} to {type_of(to)}")
     if source is F32 and to.is_integer:
         # Truncates and saturates, and gives 0 for a NaN.
-        sign = "u" if to is U8 else "s"
+        sign = "u" if to.is_unsigned else "s"
         return writer.call(f"llvm.fpto{sign}i.sat.{type_of(to)}.f32", ("float", word))
     if (source, to) == (BF16, F32):
         wide = writer.value(f"zext i16 {word} to i32")

@@ -58,7 +58,7 @@ _GENERIC = {
     "log2.f32": _UNARY,
     **{
         f"{name}.i{width}": Intrinsic(f"i{width}", (f"i{width}",) * 2)
-        for name in ("smin", "smax")
+        for name in ("smin", "smax", "umin", "umax")
         for width in (32, 64)
     },
     **{f"ctpop.i{width}": Intrinsic(f"i{width}", (f"i{width}",)) for width in (32, 64)},
@@ -66,7 +66,8 @@ _GENERIC = {
     **{f"abs.i{width}": Intrinsic(f"i{width}", (f"i{width}", "i1")) for width in (32, 64)},
     **{
         f"fpto{sign}i.sat.i{width}.f32": Intrinsic(f"i{width}", ("float",))
-        for sign, width in (("s", 8), ("u", 8), ("s", 16), ("s", 32), ("s", 64))
+        for sign in "su"
+        for width in (8, 16, 32, 64)
     },
 }
 _OWN = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, DType
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64, DType
 from gizml_tile.lowering.emit.literals import bits, signed
 from gizml_tile.lowering.kernel_ir.instructions import Number
 from gizml_tile.rounding import round_to
@@ -22,6 +22,9 @@ TYPES = {
     I16: "i16",
     I32: "i32",
     I64: "i64",
+    U16: "i16",
+    U32: "i32",
+    U64: "i64",
 }
 
 

@@ -1,6 +1,6 @@
 """The mathematics of a CPU kernel: one entry for each operation of the tile IR.
 
-The type given to an operation is the one that mathematics is done in: F32, I32, I64 or MASK. Values
+The type given to an operation is the one that mathematics is done in, or MASK. Values
 are in registers as :mod:`storage <gizml_tile.lowering.emit.cpu.storage>` says.
 """
 
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gizml_tile.dtypes import F32, I32, I64, MASK, DType, integer_range
+from gizml_tile.dtypes import F32, MASK, U32, U64, DType, integer_range
 from gizml_tile.lowering import math
 from gizml_tile.lowering.emit.cpu import integers, storage
 from gizml_tile.lowering.emit.cpu.builder import Function
 from gizml_tile.lowering.emit.cpu.vectors import Vectors
+from gizml_tile.lowering.emit.literals import signed
 from gizml_tile.nodes import COUNTS
 
 _SHARED: dict[str, Callable[[Vectors, str], str]] = {
@@ -46,10 +47,19 @@ _DIVISIONS: dict[str, Callable[[Vectors, str, str, str], str]] = {
     "shl": integers.shift_left,
     "shr": integers.shift_right,
 }
+_UNSIGNED_DIVISIONS: dict[str, Callable[[Vectors, str, str, str], str]] = {
+    "div": integers.divide_unsigned,
+    "rem": integers.remainder_unsigned,
+    "floordiv": integers.divide_unsigned,
+    "floormod": integers.remainder_unsigned,
+    "shl": integers.shift_left,
+    "shr": integers.shift_right_zeros,
+}
 _INTEGER_OPERATIONS = {"add": "add", "sub": "sub", "mul": "mul", "and_": "and", "or_": "or", "xor": "xor"}
-_INTEGER_INTRINSICS = {"maximum": "smax", "minimum": "smin"}
+_EXTREMES = {"maximum": "max", "minimum": "min"}
 _FLOAT_PREDICATES = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 _INTEGER_PREDICATES = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
+_UNSIGNED_PREDICATES = {op: text.replace("s", "u") for op, text in _INTEGER_PREDICATES.items()}
 _REDUCTIONS = {"sum": "add", "max": "maximum", "min": "minimum"}
 
 
@@ -85,7 +95,9 @@ class Arithmetic:
         if dtype.is_float:
             return self.vectors.constant(float(value))
         kind = storage.register_kind(dtype)
-        return self.vectors.integer(kind, int(value) & 1 if dtype is MASK else int(value))
+        if dtype is MASK:
+            return self.vectors.integer(kind, int(value) & 1)
+        return self.vectors.integer(kind, signed(value, dtype) if dtype in (U32, U64) else int(value))
 
     def unary(self, op: str, dtype: DType, value: str) -> str:
         """neg abs not_ of any type, popcount and clz of integers, the functions of floats."""
@@ -93,7 +105,8 @@ class Arithmetic:
         kind = storage.register_kind(dtype)
         if op == "not_":
             return vectors.operation("xor", kind, value, vectors.integer(kind, -1))
-        if dtype in (I32, I64) and op in ("neg", "abs"):
+        if dtype.is_integer and op in ("neg", "abs"):
+            assert op == "neg" or not dtype.is_unsigned, f"no {op} of {dtype}"
             zero = vectors.integer(kind, 0)
             negated = vectors.operation("sub", kind, zero, value)
             return negated if op == "neg" else vectors.intrinsic("smax", kind, value, negated)
@@ -138,13 +151,13 @@ class Arithmetic:
         kind = storage.register_kind(dtype)
         assert dtype is not MASK or op in ("and_", "or_", "xor"), f"no {op} of masks"
         if op in _DIVISIONS:
-            return _DIVISIONS[op](vectors, kind, a, b)
-        if op in _INTEGER_INTRINSICS:
-            return vectors.intrinsic(_INTEGER_INTRINSICS[op], kind, a, b)
+            return (_UNSIGNED_DIVISIONS if dtype.is_unsigned else _DIVISIONS)[op](vectors, kind, a, b)
+        if op in _EXTREMES:
+            return vectors.intrinsic(("u" if dtype.is_unsigned else "s") + _EXTREMES[op], kind, a, b)
         return vectors.operation(_INTEGER_OPERATIONS[op], kind, a, b)
 
     def high(self, a: str, b: str, *, unsigned: bool) -> str:
-        """The upper half of the product of I32."""
+        """The upper half of the product of I32 or U32."""
         return integers.upper_product(self.vectors, a, b, unsigned=unsigned)
 
     def fma(self, a: str, b: str, c: str, *, negate_product: bool = False, negate_c: bool = False) -> str:
@@ -158,8 +171,8 @@ class Arithmetic:
         if dtype is F32:
             return self.vectors.operation(f"fcmp {_FLOAT_PREDICATES[op]}", "float", a, b)
         assert dtype is not MASK or op in ("eq", "ne"), f"no {op} of masks"
-        predicate = f"icmp {_INTEGER_PREDICATES[op]}"
-        return self.vectors.operation(predicate, storage.register_kind(dtype), a, b)
+        predicates = _UNSIGNED_PREDICATES if dtype.is_unsigned else _INTEGER_PREDICATES
+        return self.vectors.operation(f"icmp {predicates[op]}", storage.register_kind(dtype), a, b)
 
     def select(self, dtype: DType, mask: str, yes: str, no: str) -> str:
         """``yes`` where the mask is set, else ``no``."""

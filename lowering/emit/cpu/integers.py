@@ -2,7 +2,7 @@
 
 Division by zero gives 0, and so does the remainder; the smallest integer divided by -1 wraps to
 itself. Shift counts below zero or of all bits and more shift everything out: ``shl`` gives 0, ``shr``
-copies of the sign.
+copies of the sign, or zeros of unsigned integers.
 """
 
 from __future__ import annotations
@@ -21,19 +21,38 @@ def divide(vectors: Vectors, kind: str, a: str, b: str) -> str:
     is_minus = vectors.operation("icmp eq", kind, b, minus)
     special = vectors.operation("or", "i1", is_zero, is_minus)
     safe = vectors.choose(kind, special, vectors.integer(kind, 1), b)
-    if vectors.width == 1:
-        quotient = vectors.operation("sdiv", kind, a, safe)
-    elif kind == "i32":
-        # Exact: unequal quotients of 32-bit integers differ by more than a double's rounding.
-        dividend = vectors.cast("sitofp", kind, "double", a)
-        divisor = vectors.cast("sitofp", kind, "double", safe)
-        ratio = vectors.operation("fdiv", "double", dividend, divisor)
-        quotient = vectors.cast("fptosi", "double", kind, ratio)
-    else:
-        quotient = _divide_lanes(vectors, kind, a, safe)
+    quotient = _quotient(vectors, kind, a, safe, "s")
     negated = vectors.operation("sub", kind, zero, a)
     quotient = vectors.choose(kind, is_minus, negated, quotient)
     return vectors.choose(kind, is_zero, zero, quotient)
+
+
+def divide_unsigned(vectors: Vectors, kind: str, a: str, b: str) -> str:
+    """The quotient of integers without sign."""
+    known, zero = _known(b), vectors.integer(kind, 0)
+    if known is not None:
+        return vectors.operation("udiv", kind, a, b) if known else zero
+    is_zero = vectors.operation("icmp eq", kind, b, zero)
+    safe = vectors.choose(kind, is_zero, vectors.integer(kind, 1), b)
+    return vectors.choose(kind, is_zero, zero, _quotient(vectors, kind, a, safe, "u"))
+
+
+def remainder_unsigned(vectors: Vectors, kind: str, a: str, b: str) -> str:
+    """The remainder of integers without sign."""
+    product = vectors.operation("mul", kind, divide_unsigned(vectors, kind, a, b), b)
+    return _unless_zero(vectors, kind, b, vectors.operation("sub", kind, a, product))
+
+
+def _quotient(vectors: Vectors, kind: str, a: str, b: str, sign: str) -> str:
+    """The quotient by what is not 0; ``sign`` is s or u, as LLVM names instructions."""
+    if vectors.width == 1:
+        return vectors.operation(f"{sign}div", kind, a, b)
+    if kind != "i32":
+        return _divide_lanes(vectors, kind, a, b, sign)
+    # Exact: unequal quotients of 32-bit integers differ by more than a double's rounding.
+    dividend, divisor = (vectors.cast(f"{sign}itofp", kind, "double", each) for each in (a, b))
+    ratio = vectors.operation("fdiv", "double", dividend, divisor)
+    return vectors.cast(f"fpto{sign}i", "double", kind, ratio)
 
 
 def remainder(vectors: Vectors, kind: str, a: str, b: str) -> str:
@@ -72,6 +91,13 @@ def shift_right(vectors: Vectors, kind: str, a: str, count: str) -> str:
     return vectors.operation("ashr", kind, a, vectors.intrinsic("umin", kind, count, last))
 
 
+def shift_right_zeros(vectors: Vectors, kind: str, a: str, count: str) -> str:
+    last = vectors.integer(kind, _bits(kind) - 1)
+    outside = vectors.operation("icmp ugt", kind, count, last)
+    shifted = vectors.operation("lshr", kind, a, vectors.operation("and", kind, count, last))
+    return vectors.choose(kind, outside, vectors.integer(kind, 0), shifted)
+
+
 def count(vectors: Vectors, kind: str, op: str, a: str) -> str:
     """popcount, or clz, which is all bits of 0."""
     if op == "popcount":
@@ -101,13 +127,13 @@ def _divide_by(vectors: Vectors, kind: str, a: str, b: str, divisor: int) -> str
     return vectors.operation("sdiv", kind, a, b)
 
 
-def _divide_lanes(vectors: Vectors, kind: str, a: str, b: str) -> str:
+def _divide_lanes(vectors: Vectors, kind: str, a: str, b: str, sign: str) -> str:
     function, of = vectors.function, vectors.type(kind)
     result = "poison"
     for lane in range(vectors.width):
         x = function.emit(f"extractelement {of} {a}, i64 {lane}")
         y = function.emit(f"extractelement {of} {b}, i64 {lane}")
-        quotient = function.emit(f"sdiv {kind} {x}, {y}")
+        quotient = function.emit(f"{sign}div {kind} {x}, {y}")
         result = function.emit(f"insertelement {of} {result}, {kind} {quotient}, i64 {lane}")
     return result
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gizml_tile.dtypes import MASK, DType, math_dtype
+from gizml_tile.dtypes import DType
 from gizml_tile.lowering.emit.cpu.packing import Pack, Packing, is_thin
 from gizml_tile.lowering.emit.cpu.shapes import DotShape
+from gizml_tile.lowering.emit.cpu.storage import register_kind
 from gizml_tile.nodes import Node
 
 # Elements of a block of rows. Passes that compute much want a block's rows fetched while the one before is
@@ -217,9 +218,7 @@ class RegionPlan:
 def kind_of(dtype: DType | None) -> str:
     """The LLVM type that an element has in a register."""
     assert dtype is not None
-    if dtype is MASK:
-        return "i1"
-    return {DType.F32: "float", DType.I32: "i32", DType.I64: "i64"}[math_dtype(dtype)]
+    return register_kind(dtype)
 
 
 def is_scalar(node: Node) -> bool:

@@ -234,7 +234,7 @@ def apply(arithmetic: Arithmetic, node: Node, values: list[str]) -> str:
             assert isinstance(node.attr, DType) and node.args[0].dtype is not None
             return arithmetic.bitcast(node.args[0].dtype, node.attr, values[0])
         case "mulhi":
-            return arithmetic.high(*values, unsigned=node.attr is True)
+            return arithmetic.high(*values, unsigned=node.attr is True or types[0].is_unsigned)
         case "select":
             assert node.dtype is not None
             common = math_dtype(node.dtype)

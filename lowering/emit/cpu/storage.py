@@ -1,13 +1,14 @@
-"""What is in memory and what is in registers: F32 for floats, I32 (I64) for integers, i1 for masks.
+"""What is in memory and what is in registers: floats of 32 bits, integers of 32 or 64, i1 for masks.
 
-A narrow integer stands in 32 bits with its own value: I8 and I16 with copies of the sign, U8 with zeros.
+A narrow integer stands in 32 bits with its own value: I8 and I16 with copies of the sign, U8 and U16 with
+zeros.
 """
 
 from __future__ import annotations
 
 import struct
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, I64, MASK, U8, DType, integer_range
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I64, MASK, MATHEMATICAL, U32, U64, DType, integer_range
 from gizml_tile.lowering import rounding
 from gizml_tile.lowering.emit.cpu.vectors import Vectors
 
@@ -16,7 +17,7 @@ def register_kind(dtype: DType) -> str:
     """The LLVM type that one element has in a register."""
     if dtype.is_float:
         return "float"
-    return "i1" if dtype is MASK else "i64" if dtype is I64 else "i32"
+    return "i1" if dtype is MASK else "i64" if dtype in (I64, U64) else "i32"
 
 
 def storage_kind(dtype: DType) -> str:
@@ -26,7 +27,7 @@ def storage_kind(dtype: DType) -> str:
 
 def decode(vectors: Vectors, dtype: DType, raw: str) -> str:
     """What stands in registers for loaded elements."""
-    if dtype in (F32, I32, I64):
+    if dtype in MATHEMATICAL:
         return raw
     if dtype is F16 and vectors.half:
         return vectors.cast("fpext", "half", "float", vectors.cast("bitcast", "i16", "half", raw))
@@ -35,7 +36,7 @@ def decode(vectors: Vectors, dtype: DType, raw: str) -> str:
     kind = storage_kind(dtype)
     if dtype is MASK:
         return vectors.operation("icmp ne", kind, raw, vectors.integer(kind, 0))
-    wide = vectors.cast("sext" if dtype.is_integer and dtype is not U8 else "zext", kind, "i32", raw)
+    wide = vectors.cast("sext" if dtype.is_integer and not dtype.is_unsigned else "zext", kind, "i32", raw)
     if dtype is BF16:
         return rounding.bfloat16_value(vectors, wide)
     if dtype is F16:
@@ -45,7 +46,7 @@ def decode(vectors: Vectors, dtype: DType, raw: str) -> str:
 
 def encode(vectors: Vectors, dtype: DType, value: str) -> str:
     """What is stored for elements in registers: floats rounded, integers cut."""
-    if dtype in (F32, I32, I64):
+    if dtype in MATHEMATICAL:
         return value
     kind = storage_kind(dtype)
     if dtype is MASK:
@@ -102,6 +103,8 @@ def _round(vectors: Vectors, source: DType, target: DType, value: str) -> str:
 
 
 def _truncate(vectors: Vectors, target: DType, value: str) -> str:
+    if target in (U32, U64):
+        return _truncate_unsigned(vectors, target, value)
     low, high = integer_range(target)
     if target is not I64:
         return rounding.integer_bits(vectors, value, low, high)
@@ -113,12 +116,21 @@ def _truncate(vectors: Vectors, target: DType, value: str) -> str:
     return vectors.choose("i64", above, vectors.integer("i64", high), whole)
 
 
+def _truncate_unsigned(vectors: Vectors, target: DType, value: str) -> str:
+    kind, limit = register_kind(target), vectors.constant(2.0**target.bits)
+    zero = vectors.constant(0.0)
+    above = vectors.operation("fcmp oge", "float", value, limit)
+    inside = vectors.select(vectors.greater(value, zero), value, zero)
+    whole = vectors.cast("fptoui", "float", kind, vectors.select(above, zero, inside))
+    return vectors.choose(kind, above, vectors.integer(kind, -1), whole)
+
+
 def _float_of(vectors: Vectors, source: DType, target: DType, value: str) -> str:
     kind = register_kind(source)
-    single = vectors.cast("sitofp", kind, "float", value)
+    single = vectors.cast("uitofp" if source.is_unsigned else "sitofp", kind, "float", value)
     if target is F32:
         return single
-    if target is BF16 and source in (I32, I64):
+    if target is BF16 and source in MATHEMATICAL:
         single = _rounded_to_odd(vectors, source, value, single)
     # Integers that F32 rounds lie beyond the largest numbers of F16 and FP8, so those round once too.
     return _round(vectors, F32, target, single)
@@ -131,26 +143,29 @@ def _rounded_to_odd(vectors: Vectors, source: DType, value: str, single: str) ->
     """
     kind = register_kind(source)
     back = _truncate(vectors, source, single)
-    below = vectors.operation("icmp slt", kind, value, vectors.integer(kind, 0))
-    larger = vectors.operation("icmp sgt", kind, back, value)
+    larger = vectors.operation("icmp ugt" if source.is_unsigned else "icmp sgt", kind, back, value)
+    if not source.is_unsigned:
+        below = vectors.operation("icmp slt", kind, value, vectors.integer(kind, 0))
+        larger = vectors.operation("xor", "i1", below, larger)
     inexact = vectors.operation("icmp ne", kind, back, value)
-    away = vectors.operation("and", "i1", inexact, vectors.operation("xor", "i1", below, larger))
+    away = vectors.operation("and", "i1", inexact, larger)
     bits = vectors.as_bits(single)
     bits = vectors.bits_sub(bits, vectors.cast("zext", "i1", "i32", away))
     return vectors.from_bits(vectors.bits_or(bits, vectors.cast("zext", "i1", "i32", inexact)))
 
 
 def _resize(vectors: Vectors, source: DType, target: DType, value: str) -> str:
-    if target is I64:
-        return vectors.cast("sext", "i32", "i64", value)
-    if source is I64:
+    kind, wanted = register_kind(source), register_kind(target)
+    if kind == "i32" and wanted == "i64":
+        return vectors.cast("zext" if source.is_unsigned else "sext", "i32", "i64", value)
+    if kind == "i64" and wanted == "i32":
         value = vectors.cast("trunc", "i64", "i32", value)
     low, high = integer_range(target)
     inner_low, inner_high = integer_range(source)
-    if target is I32 or (low <= inner_low and inner_high <= high):
+    if target in MATHEMATICAL or (low <= inner_low and inner_high <= high):
         return value
-    if target is U8:
-        return vectors.bits_and(value, vectors.bits_constant(0xFF))
+    if target.is_unsigned:
+        return vectors.bits_and(value, vectors.bits_constant(high))
     unused = 32 - target.bits
     return vectors.shift_right(vectors.shift_left(value, unused), unused)
 

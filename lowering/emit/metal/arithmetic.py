@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import F32, I32, I64, MASK, DType
+from gizml_tile.dtypes import F32, I32, I64, MASK, U32, U64, DType
 from gizml_tile.lowering.emit.metal.helpers import HELPERS
 from gizml_tile.lowering.emit.metal.spelling import literal, type_name
 from gizml_tile.lowering.emit.metal.words import Array, Words, registers
@@ -69,6 +69,22 @@ _TRUTH = {
 }
 
 
+# In C++ integers without a sign wrap around.
+_UNSIGNED = {
+    **_BITS,
+    **_COMPARED,
+    **{op: _INTEGER[op] for op in ("min", "max", "popcount", "clz")},
+    "neg": "(0u - {})",
+    "add": "({} + {})",
+    "sub": "({} - {})",
+    "mul": "({} * {})",
+    "div": "({} / {})",
+    "rem": "({} % {})",
+    "shl": "({} << {})",
+    "ushr": "({} >> {})",
+}
+
+
 def _of_integers(dtype: DType) -> dict[str, str]:
     zero = "0L" if dtype is I64 else "0"
     texts = {op: text.replace("{zero}", zero) for op, text in _INTEGER.items()}
@@ -79,6 +95,8 @@ _EXPRESSIONS: dict[DType, dict[str, str]] = {
     F32: _FLOAT | _COMPARED,
     I32: _of_integers(I32) | {"high": "upper_product({}, {})"},
     I64: _of_integers(I64),
+    U32: _UNSIGNED | {"high": "mulhi({}, {})"},
+    U64: _UNSIGNED,
     MASK: _TRUTH,
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gizml_tile.dtypes import BF16, F32, I64, MASK
+from gizml_tile.dtypes import BF16, F32, MASK
 from gizml_tile.lowering.emit.metal.spelling import has_bfloat, type_name
 from gizml_tile.lowering.emit.metal.words import Words, without_brackets
 from gizml_tile.lowering.emit.metal.writer import Rule, Writer
@@ -186,8 +186,8 @@ def _shuffle(writer: Writer, instruction: Instruction) -> Words:
     type = type_name(dtype, writer.target)
     if dtype is MASK:
         text = f"bool({text.format('int({})')})"
-    elif dtype is I64:
-        text = f"as_type<long>({text.format('as_type<uint2>({})')})"
+    elif dtype.bits == 64:
+        text = f"as_type<{type}>({text.format('as_type<uint2>({})')})"
     elif dtype is BF16 and has_bfloat(writer.target):
         text = f"as_type<{type}>({text.format('as_type<ushort>({})')})"
     else:

@@ -85,6 +85,18 @@ HELPERS: dict[str, tuple[str, ...]] = {
         "         : x >= 9223372036854775808.0f ? 9223372036854775807L : long(x);",
         "}",
     ),
+    "truncated_uint": (
+        "// Toward zero, to the nearest integer that there is; of a NaN 0.",
+        "inline uint truncated_uint(float x) {",
+        "    return x >= 4294967296.0f ? 4294967295u : x > 0.0f ? uint(x) : 0u;",
+        "}",
+    ),
+    "truncated_ulong": (
+        "// Toward zero, to the nearest integer that there is; of a NaN 0.",
+        "inline ulong truncated_ulong(float x) {",
+        "    return x >= 18446744073709551616.0f ? 18446744073709551615ul : x > 0.0f ? ulong(x) : 0ul;",
+        "}",
+    ),
     "word": (
         "// Two or four neighbours as the 32 bits that they are.",
         "template <typename T>",

@@ -6,7 +6,7 @@ import math
 import re
 import struct
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, DType
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64, DType
 from gizml_tile.lowering.emit.arguments import identifier
 from gizml_tile.lowering.emit.literals import bits
 from gizml_tile.lowering.emit.metal.helpers import HELPERS
@@ -23,8 +23,12 @@ _TYPES = {
     I16: "short",
     I32: "int",
     I64: "long",
+    U16: "ushort",
+    U32: "uint",
+    U64: "ulong",
     MASK: "bool",
 }
+_SUFFIXES = {U32: "u", U64: "ul"}
 # What a name cannot be: C++'s words, Metal's, and everything that our own text says beside them.
 RESERVED = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr "
@@ -70,6 +74,8 @@ def literal(number: Number, dtype: DType, target: Target) -> str:
 
 
 def _integer(number: int, dtype: DType) -> str:
+    if dtype in _SUFFIXES:
+        return f"{number}{_SUFFIXES[dtype]}"
     if dtype not in (I32, I64):
         return f"{_TYPES[dtype]}({number})"
     suffix = "L" if dtype is I64 else ""

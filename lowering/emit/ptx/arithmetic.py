@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import F32, I32, I64, MASK, DType
+from gizml_tile.dtypes import F32, I32, I64, MASK, U32, U64, DType
 from gizml_tile.lowering.emit.ptx.packing import stretched
 from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer
 from gizml_tile.lowering.kernel_ir.instructions import COMPARISONS, Instruction
@@ -64,12 +64,16 @@ _INTEGER = {
     "eq": "setp.eq.s{}",
     "ne": "setp.ne.s{}",
 }
+# A difference is the same with and without a sign, but negation is of numbers with one.
+_UNSIGNED = {op: text if op == "neg" else text.replace(".s{}", ".u{}") for op, text in _INTEGER.items()}
 _BITS = {"and": "and.b32", "or": "or.b32", "xor": "xor.b32", "not": "not.b32"}
 _PREDICATE = {"and": "and.pred", "or": "or.pred", "xor": "xor.pred", "not": "not.pred", "ne": "xor.pred"}
 _MNEMONICS = {
     F32: _BITS | _FLOAT,
     I32: {op: text.format(32) for op, text in _INTEGER.items()},
     I64: {op: text.format(64) for op, text in _INTEGER.items()},
+    U32: {op: text.format(32) for op, text in _UNSIGNED.items()},
+    U64: {op: text.format(64) for op, text in _UNSIGNED.items()},
     MASK: _PREDICATE,
 }
 
@@ -107,7 +111,7 @@ def _shift(writer: Writer, instruction: Instruction) -> Words:
     made = writer.fresh(instruction.dtype, instruction.count)
     values = stretched(writer, value, instruction.count)
     amounts = stretched(writer, amount, instruction.count)
-    if amount.dtype is I64:
+    if amount.dtype in (I64, U64):
         amounts = tuple([low_half(writer, word) for word in amounts])
     writer.lines += [f"{text} {out}, {a}, {b};" for out, a, b in zip(made, values, amounts, strict=True)]
     return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gizml_tile.dtypes import I64, MASK, DType
+from gizml_tile.dtypes import MASK, DType
 from gizml_tile.lowering.emit.ptx.arithmetic import mnemonic
 from gizml_tile.lowering.emit.ptx.packing import stretched
 from gizml_tile.lowering.emit.ptx.writer import CLASSES, Rule, Words, Writer
@@ -277,7 +277,8 @@ def _shuffle(writer: Writer, instruction: Instruction) -> Words:
         form, sources = "bfly", (str(instruction.attr),)
     words = writer.words(value)
     sources = sources if len(sources) == len(words) else sources * len(words)
-    shuffle = {MASK: _shuffle_mask, I64: _shuffle_double}.get(value.dtype, _shuffle_word)
+    wide = _shuffle_double if value.dtype.bits == 64 else _shuffle_word
+    shuffle = _shuffle_mask if value.dtype is MASK else wide
     return tuple([shuffle(writer, form, *each) for each in zip(words, sources, strict=True)])
 
 

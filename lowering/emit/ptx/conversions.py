@@ -1,16 +1,16 @@
-"""Conversions between all storage types, by way of F32, I32 and I64."""
+"""Conversions between all storage types, by way of F32 and integers of 32 and 64 bits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, DType, integer_range
+from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, MASK, U8, U16, DType, integer_range
 from gizml_tile.lowering.emit.ptx.immediates import immediate
 from gizml_tile.lowering.emit.ptx.packing import elements, gather, permuted
 from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer
 from gizml_tile.lowering.kernel_ir.instructions import Instruction
 
-_SMALL_INTEGERS = (I8, U8, I16)
+_SMALL_INTEGERS = (I8, U8, I16, U16)
 
 
 def _convert(writer: Writer, instruction: Instruction) -> Words:
@@ -38,13 +38,13 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield words[first], words[min(first + 1, len(words) - 1)]
 
 
-# To F32, I32 or I64
+# To F32 or an integer of 32 or 64 bits
 
 
 def _widened(writer: Writer, words: Words, dtype: DType, count: int, to: DType) -> tuple[DType, Words]:
     """The type in registers of their own, and the registers."""
     if dtype is MASK:
-        wide = F32 if to.is_float else to if to is I64 else I32
+        wide = F32 if to.is_float else to if to.bits == 64 else I32
         made = writer.fresh(wide, count)
         one, zero = immediate(1, wide), immediate(0, wide)
         writer.lines += [
@@ -95,6 +95,8 @@ def _extended(writer: Writer, words: Words, dtype: DType, count: int) -> Words:
     for word, slot in elements(words, dtype, count):
         if dtype is I16:
             made.append(permuted(writer, word, word, 0xBB32 if slot else 0x9910))
+        elif dtype is U16:
+            made.append(permuted(writer, word, "0", 0x4432 if slot else 0x4410))
         elif dtype is I8:
             made.append(permuted(writer, word, word, 0x1110 * (8 | slot) | slot))
         else:
@@ -102,7 +104,7 @@ def _extended(writer: Writer, words: Words, dtype: DType, count: int) -> Words:
     return tuple(made)
 
 
-# Between F32, I32 and I64
+# Between F32 and integers of 32 and 64 bits
 
 
 def _crossed(writer: Writer, words: Words, source: DType, to: DType) -> Words:
@@ -114,20 +116,24 @@ def _crossed(writer: Writer, words: Words, source: DType, to: DType) -> Words:
         # be rounded twice.
         if to is BF16:
             return _rounded_to_odd(writer, words, source)
-        return _each(writer, f"cvt.rn.f32.s{source.bits}", words)
-    wide = I64 if to is I64 else I32
+        return _each(writer, f"cvt.rn.f32.{_sign(source)}{source.bits}", words)
+    bits = max(to.bits, 32)
     if source is F32:
         return _truncated(writer, words, to)
-    if source is I32 and wide is I64:
-        return _each(writer, "cvt.s64.s32", words, "d")
-    if source is I64 and wide is I32:
-        return _each(writer, "cvt.u32.u64", words)
-    return words
+    if bits > source.bits:
+        sign = _sign(source)
+        return _each(writer, f"cvt.{sign}64.{sign}32", words, "d")
+    return _each(writer, "cvt.u32.u64", words) if bits < source.bits else words
+
+
+def _sign(dtype: DType) -> str:
+    """How PTX says whether an integer type has a sign."""
+    return "u" if dtype.is_unsigned else "s"
 
 
 def _rounded_to_odd(writer: Writer, words: Words, source: DType) -> Words:
     """Integers in F32, inexact ones with their last bit set, so that one more rounding is the only one."""
-    whole, kind = f"s{source.bits}", "d" if source is I64 else "r"
+    whole, kind = f"s{source.bits}", "d" if source.bits == 64 else "r"
     made = []
     for word in words:
         near, odd, out = writer.registers("r", 3)
@@ -144,21 +150,22 @@ def _rounded_to_odd(writer: Writer, words: Words, source: DType) -> Words:
 
 
 def _truncated(writer: Writer, words: Words, to: DType) -> Words:
-    """Floats as integers: PTX saturates, and gives 0 for a NaN, but the smallest number in 64 bits."""
-    if to is not I64:
-        whole = _each(writer, "cvt.rzi.s32.f32", words)
-        if to is I32:
+    """Floats as integers: PTX saturates, and gives 0 for a NaN, but 2^63 in 64 bits."""
+    if to.bits < 64:
+        whole = _each(writer, f"cvt.rzi.{_sign(to)}32.f32", words)
+        if to.bits == 32:
             return whole
         low, high = integer_range(to)
         bounded = writer.registers("r", len(whole))
         for out, word in zip(bounded, whole, strict=True):
-            writer.lines += (f"max.s32 {out}, {word}, {low};", f"min.s32 {out}, {out}, {high};")
+            sign = _sign(to)
+            writer.lines += (f"max.{sign}32 {out}, {word}, {low};", f"min.{sign}32 {out}, {out}, {high};")
         return bounded
     made = writer.registers("d", len(words))
     for out, word in zip(made, words, strict=True):
         strange = writer.register("p")
         writer.lines += (
-            f"cvt.rzi.s64.f32 {out}, {word};",
+            f"cvt.rzi.{_sign(to)}64.f32 {out}, {word};",
             f"setp.nan.f32 {strange}, {word}, {word};",
             f"selp.b64 {out}, 0, {out}, {strange};",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gizml_tile.dtypes import I64, MASK, U8, DType
+from gizml_tile.dtypes import MASK, U8, DType
 from gizml_tile.lowering.emit.ptx.addresses import address, element_type, written
 from gizml_tile.lowering.emit.ptx.immediates import immediate, packed
 from gizml_tile.lowering.emit.ptx.packing import Element, elements, gather
@@ -72,7 +72,7 @@ def load_vectors(
     for guard, place in zip(guards, access.places, strict=True):
         where = where_is(place)
         words = writer.fresh(stored, access.width)
-        bits = 64 if stored is I64 else 32
+        bits = max(stored.bits, 32)
         if guard:
             writer.lines += [f"mov.b{bits} {word}, {pad};" for word in words]
         if size < 4:
@@ -128,7 +128,7 @@ def store_vectors(
     stored = U8 if value.dtype is MASK else value.dtype
     words = _bytes_of_masks(writer, value) if value.dtype is MASK else writer.words(value)
     guards = guards_of(writer, masks, len(access.places))
-    size, bits = access.width * stored.bytes, 64 if stored is I64 else 32
+    size, bits = access.width * stored.bytes, max(stored.bits, 32)
     found = elements(words, stored, value.count)
     step = max(size * 8 // bits, 1)
     for number, (guard, place) in enumerate(zip(guards, access.places, strict=True)):

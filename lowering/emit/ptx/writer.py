@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from gizml_tile.dtypes import F32, I64, MASK, DType
+from gizml_tile.dtypes import F32, MASK, DType
 from gizml_tile.errors import Place
 from gizml_tile.lowering.emit.ptx.artifact import TensorMap
 from gizml_tile.lowering.kernel_ir.instructions import Block, Instruction, Kernel, Parameter
@@ -19,7 +19,7 @@ CLASSES = {"r": ".b32", "d": ".b64", "p": ".pred", "h": ".b16"}
 
 def register_class(dtype: DType) -> str:
     """The class of hardware registers that hold a type: packed words are 32 bits wide."""
-    return {MASK: "p", I64: "d"}.get(dtype, "r")
+    return "p" if dtype is MASK else "d" if dtype.bits == 64 else "r"
 
 
 def elements_of_word(dtype: DType) -> int:
