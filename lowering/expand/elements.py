@@ -89,7 +89,8 @@ def load_element(x: Expansion, node: Node) -> Value:
         checks.append(fits(x, along, 1) if everywhere or not inside[axis] else None)
     memory = Access(GLOBAL, elements.tensor, 1, ((0, 0),), int(elements.pad))
     offset = build.convert(offset, x.offset_dtype())
-    return build.convert(build.load(memory, offset, storage.storage_dtype(dtype), build.both(*checks)), I64)
+    loaded = build.load(memory, offset, storage.storage_dtype(dtype), build.both(*checks))
+    return storage.convert(build, x.target, loaded, I64)
 
 
 def elements_of(node: Node) -> Elements:
@@ -165,7 +166,7 @@ class _Place:
             return
         value = x.operand(tile, layout)
         if tile.dtype is not None and tile.dtype.is_integer:
-            value = x.build.convert(value, math_dtype(tile.dtype))
+            value = storage.convert(x.build, x.target, value, math_dtype(tile.dtype))
         if value.count == 1:
             self.value, self.of = value, [0] * len(firsts)
             return

@@ -8,6 +8,9 @@ from gizml_tile.lowering.kernel_ir.instructions import Block, Instruction, Kerne
 from gizml_tile.lowering.passes.identities import Identities
 from gizml_tile.lowering.passes.rewriting import Replaced, is_pure, with_instructions
 
+# Effects that a mask may leave out, by the number of their other operands.
+_STORES = {"store": 2, "atomic": 2, "update": 1}
+
 
 def fold(kernel: Kernel) -> Kernel:
     """The kernel with integers and masks computed where they are known.
@@ -64,7 +67,10 @@ class _Fold:
             self._replaced[result] = given[result.attr]
 
     def _idle(self, instruction: Instruction) -> bool:
-        """Whether structure disappears; then what is inside and runs is here already."""
+        """Whether structure disappears, and what is inside and runs is here already, or nothing is stored."""
+        if instruction.op in _STORES:
+            mask = instruction.args[_STORES[instruction.op] :]
+            return bool(mask) and self._identities.number(self._replaced.get(mask[0], mask[0])) == 0
         if instruction.op == "loop":
             return self._idle_loop(instruction)
         if instruction.op not in ("branch", "when"):
