@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gizml_tile.dtypes import MASK
 from gizml_tile.lowering.planning.classes import is_wide
 from gizml_tile.lowering.planning.operands import Operand, operand
 from gizml_tile.lowering.planning.plan import Rotation
 from gizml_tile.lowering.planning.prologues import prologues_of
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
-from gizml_tile.nodes import EFFECTS, UNARY_FLOAT, Node
+from gizml_tile.nodes import EFFECTS, UNARY_FLOAT, Node, tensor_of
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -21,6 +22,8 @@ TURNS = "turns"
 ROTATED, IN_ORDER = "rotated", "in order"
 # Registers of a thread for addresses and temporaries beside those of tiles, and for an exact function.
 _BESIDE, _FUNCTION = 24, 56
+# Lanes that share a row of a product's result.
+_ACROSS = 4
 
 
 def is_computed(state: Planning, arg: Node, loop: Node) -> bool:
@@ -71,13 +74,13 @@ def in_streams(blocks: list[Node], products: list[Node]) -> list[tuple[Node, ...
 
 
 def plan_rotation(
-    state: Planning, loop: Node, products: list[Node], beside: Sequence[Node], threads: int, limit: int
+    state: Planning, loop: Node, products: list[Node], threads: int, limit: int
 ) -> Rotation | None:
     """How a loop's last product is left to the next turn, if it can be.
 
     While the matrix units make it and that turn's first products, the turn's other operations go on.
 
-    Of blocks ``beside`` some are read sooner. ``limit`` is how many registers each of so many threads has.
+    Its reads begin before that where registers allow. ``limit`` is how many each of so many threads has.
     """
     why = why_not_rotated(state, loop, products, threads, limit)
     candidates = (
@@ -90,25 +93,31 @@ def plan_rotation(
         return None
     parts = _Parts(state, loop, products)
     rotation = parts.rotation()
-    sooner = tuple(_sooner(parts, rotation, beside, threads, limit))
+    sooner = tuple(_sooner(parts, rotation, threads, limit))
     between, after = (
         tuple(node for node in nodes if node not in sooner) for nodes in (rotation.between, rotation.after)
     )
     return replace(rotation, between=between, after=after, sooner=sooner)
 
 
-def _sooner(
-    parts: _Parts, rotation: Rotation, beside: Sequence[Node], threads: int, limit: int
-) -> Iterator[Node]:
-    """The blocks for which there are registers while products are made, as they lie in memory."""
+def _sooner(parts: _Parts, rotation: Rotation, threads: int, limit: int) -> Iterator[Node]:
+    """The reads for whose elements, as they lie in memory, there are registers while products are made."""
     room = limit - parts.registers(threads)
+    written = {tensor_of(node) for node in parts.state.program.body.walk() if node.op in EFFECTS}
     for node in (*rotation.between, *rotation.after):
-        if node in beside:
-            assert node.dtype is not None
-            room -= math.prod(node.shape) * node.dtype.bytes // (4 * threads)
+        if node.op == "read" and is_wide(node) and node.dtype is not MASK and tensor_of(node) not in written:
+            room -= _elements(node, threads) * node.dtype.bytes // 4  # type: ignore[union-attr]
             if room >= 0:
-                parts.state.reasons[node] = "goes to registers while products of its turn are made"
+                parts.state.because(node, "goes to registers while products of its turn are made")
                 yield node
+
+
+def _elements(node: Node, threads: int) -> int:
+    """The elements that a thread has of a tile in the layout of products, or of a row or column for it."""
+    rows, columns = node.shape
+    if rows == 1:
+        return columns // _ACROSS
+    return rows * columns // threads if columns > 1 else rows * _ACROSS // threads
 
 
 def why_not_rotated(

@@ -184,11 +184,11 @@ def group_dot(state: Planning, node: Node) -> Dot:
     if computed is not None:
         told += f", {piece} elements of k at a time"
         names = " and ".join(dict.fromkeys(tensor_name(state, block) for block in computed.blocks))
-        where = (
+        state.because(
+            computed.node,
             f"computed in registers by the warps that multiply, where the product takes it, from blocks of "
-            f"{names} in workgroup memory"
+            f"{names} in workgroup memory",
         )
-        state.reasons[computed.node] = "; ".join([*filter(None, [state.reasons.get(computed.node)]), where])
     if turned:
         told = f"rows and columns exchanged, {told}"
     if parts is not None:

@@ -91,6 +91,11 @@ class Planning:
         """Keep the table of variants of an operation."""
         self.choices.setdefault(node, []).append((what, choice))
 
+    def because(self, node: Node, reason: str) -> None:
+        """Keep a reason, beside others that there are for a node."""
+        known = self.reasons.get(node)
+        self.reasons[node] = f"{known}; {reason}" if known else reason
+
 
 def plan(
     program: TileProgram,
