@@ -9,7 +9,7 @@ from gizml_tile.dtypes import BF16, F16, F32, FP8, DType
 Number = int | float | bool
 
 # Bits of the significand, the exponent of the smallest subnormal, the largest finite value.
-_FLOAT_FORMATS = {
+FLOAT_FORMATS = {
     F32: (24, -149, float.fromhex("0x1.fffffep127")),
     F16: (11, -24, 65504.0),
     BF16: (8, -133, float.fromhex("0x1.fep127")),
@@ -19,7 +19,7 @@ _FLOAT_FORMATS = {
 
 def round_to(value: Number, dtype: DType) -> float:
     """A number rounded once, to nearest even, to a float storage type, as ``Tile.to`` treats it."""
-    digits, smallest, largest = _FLOAT_FORMATS[dtype]
+    digits, smallest, largest = FLOAT_FORMATS[dtype]
     if isinstance(value, int):
         rounded = _round_integer(int(value), digits)
     elif value == 0 or not math.isfinite(value):

@@ -17,6 +17,7 @@ from gizml_tile.lifting import (
 )
 from gizml_tile.nodes import Const, Node, broadcast, promote
 from gizml_tile.shaping import Shaping
+from gizml_tile.stochastic import round_randomly
 from gizml_tile.tracing import Block, Value, article, fail, is_uniform, noun
 
 _PRECISIONS = ("f32", "tf32")
@@ -187,14 +188,22 @@ class Tile(Functions, AlongAxis, Shaping):
             return self._make("to", (self,), math_dtype(self.dtype))
         return self._arithmetic("abs")
 
-    def to(self, dtype: object) -> Tile:
+    def to(self, dtype: object, *, random: object = None) -> Tile:
         """The values as a store to ``dtype`` and a load give them.
 
         To a float type rounds once to nearest even (FP8 saturates at 448, F16 and BF16 overflow to
         infinity); a float to an integer truncates toward zero and saturates, NaN gives 0; an integer
         to a narrower one wraps; a mask gives 0 and 1.
+
+        With ``random``, an I32 tile as ``p.random`` gives, a float is rounded up or down to a narrower float
+        type by chance: of F32's 24 bits k are dropped (16 to BF16, 13 to F16, 20 to FP8), the lowest k random
+        bits are added to them in the size of the number, and the k bits cleared. Where the type has its
+        subnormal numbers (F16, FP8) the size is cut to units of 2^-k of their spacing first. Overflow is as
+        without it, infinities and NaN stay.
         """
         kind = storage_type(dtype, "to")
+        if random is not None:
+            return round_randomly(self, kind, random)  # type: ignore[no-any-return]
         if kind is MASK and self.dtype is not MASK:
             fail(f"to(MASK) does not take {self._what()}; compare instead, as in x.ne(0)")
         return self._make("to", (self,), kind)

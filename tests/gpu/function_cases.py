@@ -80,6 +80,16 @@ def noise(p, x, y, seed, *, BM=8, BN=64):
     p.write(y, [BM, BN])[i, j] = p.read(x, [BM, BN])[i, j] + drawn.T.T
 
 
+@tile.kernel(grid=lambda y, **named: by_blocks(y, **named))
+def by_chance(p, x, y, z, seed, *, BM=8, BN=64):
+    j, i = p.id(0), p.id(1)
+    a = p.read(x, [BM, BN])[i, j]
+    drawn = p.random(seed, (i * p.count(0) + j) * (BM * BN // 4), [BM, BN])
+    p.write(y, [BM, BN])[i, j] = a.to(tile.BF16, random=drawn)
+    short = a.to(tile.F16, random=drawn >> 16).to(tile.F32)
+    p.write(z, [BM, BN])[i, j] = short + (a * 1e-3).to(tile.FP8, random=drawn).to(tile.F32)
+
+
 def numbers_for_bits(*shape: int) -> np.ndarray:
     """Hard numbers without NaN, whose bits are left open."""
     values = hard(*shape)
@@ -101,6 +111,7 @@ CASES = [
         bits,
         lambda: [numbers_for_bits(19, 100), numbers(19, 100, kind="i4") * 2000003, room(19, 100, kind="i4")],
     ),
+    Case("by chance", by_chance, lambda: [hard(19, 100), room(19, 100, kind="bf16"), room(19, 100), 5]),
     Case("dropout", dropout, lambda: [numbers(19, 100), room(19, 100), 2**35 + 1]),
     Case("dropout bf16", dropout, lambda: [numbers(19, 128, kind="bf16"), room(19, 128, kind="bf16"), 7]),
     Case("noise by columns", noise, lambda: [numbers(19, 100), room(19, 100, order="F"), 7]),

@@ -242,6 +242,8 @@ class Evaluator:
             return ref.shift(name, a, args[1].value)
         if name == "bitcast":
             return ref.bitcast(a, attr)
+        if name == "chance":
+            return ref.by_chance(a, *rest, attr)
         if name == "mulhi":
             return ref.high(a, *rest, unsigned=attr)
         simple = {

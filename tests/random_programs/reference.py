@@ -25,6 +25,7 @@ from intervals import (
     zeros_apart,
 )
 from philox import tile_of
+from stochastic import rounded
 
 from gizml_tile.dtypes import BF16, F32, FP8, I32, MASK, DType, to_numpy
 
@@ -380,6 +381,15 @@ def high(a: Value, b: Value, *, unsigned: bool) -> Value:
         return (product >> np.uint64(32)).astype(np.int64)
 
     return _integer(upper, a, b)
+
+
+def by_chance(a: Value, bits: Value, dtype: DType) -> Value:
+    """Rounded by known bits; of what is not known nothing is known after it."""
+    a = lift(a)
+    with np.errstate(all="ignore"):
+        found = floats(rounded(a.lo, bits.lo, dtype).astype(np.float32), None, dtype)
+    exact = np.broadcast_to(a.exact & bits.exact, found.shape)
+    return where(exact, found, Value(dtype, *(_nothing(found.shape).lo, _nothing(found.shape).hi)))
 
 
 def draw(attr, offset: int) -> Value:

@@ -67,6 +67,8 @@ def expression(name: str, args: list[str], attr: object) -> str:
         return f"{view}.{mode}([{', '.join(args)}])"
     if name in ("dim", "blocks"):
         return f"{attr[0]}.{name}({attr[1]})"
+    if name == "chance":
+        return f"{args[0]}.to(tile.{attr.name}, random={args[1]})"
     if name == "random":
         seed, shape, kind = attr
         return f"p.random({seed}, {args[0]}, {list(shape)}, {kind!r})"

@@ -90,12 +90,12 @@ def test_the_programs_use_the_whole_language():
             for region in op.regions:
                 walk(region)
 
-    for seed in range(2 * COUNT):
+    for seed in range(5 * COUNT):
         walk(generate(seed).body)
     wanted = """read put arg id count int dim blocks k full zeros iota value neg abs exp exp2 log sqrt rsqrt
     sigmoid tanh gelu gelu_erf relu floor to transpose sum max min add sub mul div rem floordiv floormod
     expm1 log2 log1p silu softplus erf sin cos pow reciprocal ceil trunc round sign clamp fma copysign isnan
-    isinf isfinite popcount clz mulhi bitcast random
+    isinf isfinite popcount clz mulhi bitcast random chance
     maximum minimum and_ or_ xor not_ shl shr lt le gt ge eq ne select dot loop fold cond"""
     assert set(wanted.split()) | along.NAMES | shapes.MOVES | addressing.NAMES <= seen
 

@@ -192,6 +192,17 @@ class Writer:
         type_ = Type(I32 if kind == "bits" else F32, shape)
         return self.emit("random", type_, self.index(), attr=(seed, shape, kind))
 
+    def chance(self) -> str:
+        """A number rounded by random bits."""
+        a = self.floats()
+        is_bits = lambda t: t.dtype is I32 and t.shape in ((1, 1), self.names[a].shape)
+        bits = self.pick(is_bits)
+        if bits is None:
+            shape = self.names[a].shape
+            bits = self.emit("random", Type(I32, shape), self.index(), attr=(7, shape, "bits"))
+        dtype = self.random.choice([BF16, F16, FP8])
+        return self.emit("chance", Type(dtype, self.names[a].shape), a, bits, attr=dtype)
+
     def number(self) -> float:
         return self.random.choice([0.0, 1.0, -1.0, 0.5, 2.0, -0.0, 3.25, 1e-3, 0.1, -7.7])
 
@@ -497,6 +508,7 @@ class Writer:
             partial(move, self): 2,
             self.constant: 1.5,
             self.draw: 0.5,
+            self.chance: 0.5,
             self.index_math: 1,
         }
         for _ in range(steps):
