@@ -10,6 +10,8 @@ from ml_dtypes import bfloat16
 from tile_ir_interpreter import fused_multiply_add
 
 import gizml_tile as tile
+from gizml_tile.program import trace
+from gizml_tile.trial import rounds
 
 SHAPES = [(1, 2), (2, 1), (8, 16), (16, 1), (1, 64), (4, 256), (64, 4), (32, 32), (128, 2)]
 TARGETS = [
@@ -219,3 +221,36 @@ def test_equal_scans_are_made_once():
         p.write(x, [8, 16]).put(a.cumsum(1) + a.cumsum(1) + a.cumsum(1, reverse=True), [0, 0])
 
     assert tile.ir((1,), body, kind="cpu").count("  scan ") == 2
+
+
+@tile.kernel(grid=1)
+def decorated(p, x, y, z, *, N=32):
+    def steeper(a, i, b, j):
+        wins = abs(b) > abs(a) or (abs(a) == abs(b) and j < i)
+        return (b if wins else a), (j if wins else i)
+
+    a = p.read(x, [N, N])[0, 0]
+    p.write(y, [N, N])[0, 0] = a.associative_scan(lambda a, b: max(a, b) - 0.5, 1)
+    p.write(z, [N, 1])[0, 0] = a.reduce(steeper, 1, p.iota([N, N], 1, tile.I32))[1]
+
+
+def test_functions_are_rewritten_as_kernels_are():
+    """Operators, branches by masks and builtins in a nested function and in a lambda."""
+    x = elements((32, 32), np.float32)
+    for device in (None, ("cuda", "sm_90a"), ("hip", "gfx942")):
+        y, z = np.zeros((32, 32), np.float32), np.zeros((32, 1), np.int32)
+        if device is None:
+            decorated(x, y, z)
+        else:
+            decorated.simulate(x, y, z, kind=device[0], arch=device[1])
+        np.testing.assert_array_equal(z[:, 0], np.argmax(np.abs(x), 1))
+        assert (y[:, 1] == np.maximum(x[:, 0], x[:, 1]) - 0.5).all()
+
+
+def test_scans_may_be_rounded_otherwise_when_tuned():
+    x = elements((8, 16), np.float32)
+
+    def body(p):
+        p.write(x, [8, 16]).put(p.read(x, [8, 16]).at([0, 0]).cumsum(1), [0, 0])
+
+    assert rounds(trace("body", body).program)
