@@ -11,7 +11,7 @@ from gizml_tile.dtypes import MASK
 from gizml_tile.lowering.planning.classes import is_wide
 from gizml_tile.lowering.planning.operands import Operand, operand
 from gizml_tile.lowering.planning.plan import Rotation
-from gizml_tile.lowering.planning.prologues import prologues_of
+from gizml_tile.lowering.planning.prologues import blocks_of, prologues_of
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.nodes import EFFECTS, UNARY_FLOAT, Node, tensor_of
 
@@ -104,8 +104,10 @@ def _sooner(parts: _Parts, rotation: Rotation, threads: int, limit: int) -> Iter
     """The reads for whose elements, as they lie in memory, there are registers while products are made."""
     room = limit - parts.registers(threads)
     written = {tensor_of(node) for node in parts.state.program.body.walk() if node.op in EFFECTS}
+    taken = {block for product in parts.products for block in blocks_of(parts.state, product)}
     for node in (*rotation.between, *rotation.after):
-        if node.op == "read" and is_wide(node) and node.dtype is not MASK and tensor_of(node) not in written:
+        held = node.op == "read" and is_wide(node) and node.dtype is not MASK
+        if held and node not in taken and tensor_of(node) not in written:
             room -= _elements(node, threads) * node.dtype.bytes // 4  # type: ignore[union-attr]
             if room >= 0:
                 parts.state.because(node, "goes to registers while products of its turn are made")
