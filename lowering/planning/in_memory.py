@@ -69,7 +69,7 @@ def plan_in_memory(state: Planning) -> None:
 
 
 # What has tiles in registers, whatever is computed on them.
-_TIED = ALONG | frozenset("param result part dot transpose gather".split())
+_TIED = ALONG | frozenset("param result part dot transpose gather random".split())
 
 
 def _plan_class(state: Planning, each: Class, result: Node) -> None:
