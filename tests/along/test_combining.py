@@ -97,13 +97,15 @@ def test_floats(device, shape):
         np.testing.assert_array_equal(next(found), (x < 9).all(axis, keepdims=True))
 
 
-@pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.int8, np.uint8, np.int16, np.int64])
+@pytest.mark.parametrize(
+    "dtype", [np.float16, bfloat16, np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64]
+)
 @pytest.mark.parametrize("device", [None, ("cuda", "sm_90a"), ("hip", "gfx1100"), ("metal", "apple9")])
 def test_types(device, dtype):
     shape = (8, 32)
     x = elements(shape, dtype)
     is_float = np.dtype(dtype).kind not in "iu"
-    kind = np.float32 if is_float else np.int64 if dtype is np.int64 else np.int32
+    kind = dtype if dtype in (np.int64, np.uint32, np.uint64) else np.float32 if is_float else np.int32
     slim = (8, 1)
     function = lambda p, a: (a.argmax(1), a.cumsum(1), a.cummin(1))
     place, sums, least = outputs(device, [x], function, (slim, np.int32), (shape, kind), (shape, kind))

@@ -24,7 +24,7 @@ def test_counts(device, bins):
         np.testing.assert_array_equal(found, counted(x, bins))
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int64])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.int64, np.uint64])
 @pytest.mark.parametrize("device", [None, ("cuda", "sm_90a"), ("hip", "gfx942"), ("metal", "apple9")])
 def test_types(device, dtype):
     info = np.iinfo(dtype)

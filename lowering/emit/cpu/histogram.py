@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gizml_tile.dtypes import I32, I64
+from gizml_tile.dtypes import I32
 from gizml_tile.lowering.emit.cpu.builder import Value, vector
 from gizml_tile.lowering.emit.cpu.evaluate import Pass, RowPlace, store_buffer
 from gizml_tile.lowering.emit.cpu.schedule import AlongItem, Buffer
 from gizml_tile.lowering.emit.cpu.scope import Scope, register_dtype
+from gizml_tile.lowering.emit.cpu.storage import register_kind
 from gizml_tile.nodes import Node
 
 # Rows of counts, and the most bins of which there are as many: more would leave the first cache.
@@ -72,8 +73,7 @@ class HistogramWriter:
         height, columns = operand.shape
         width = min(self.scope.unit.lanes, columns)
         arithmetic = self.scope.arithmetic(width)
-        dtype = register_dtype(operand)
-        kind = "i64" if dtype is I64 else "i32"
+        kind = register_kind(register_dtype(operand))
 
         def in_row(row: Value, _: list[str]) -> Sequence[str]:
             place = RowPlace(shared, row, row, width)
