@@ -157,7 +157,7 @@ def _is_in_warps(state: Planning, node: Node) -> bool:
     blocks = blocks_computed_on(state, (each for each in state.program.body.walk() if each.op == "dot"))
     return any(
         (each.op == "dot" and node.attr == (0 if is_turned(state, each) else 1))
-        or blocks.get(each) == node.attr
+        or (each in blocks and blocks[each][1] == node.attr)
         for each in nodes
     )
 

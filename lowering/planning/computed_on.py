@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,18 @@ if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
 
 
-def blocks_computed_on(state: Planning, products: Iterable[Node]) -> dict[Node, int]:
-    """Such blocks of loops, each with its axis along which a product adds up.
+# Elements of a right operand that every warp may compute on again.
+_MOST_REPEATED = 2048
+
+
+def blocks_computed_on(state: Planning, products: Iterable[Node]) -> dict[Node, tuple[int, int]]:
+    """Such blocks of loops, each with the operand's number and the block's axis of k.
 
     They lie in registers as a product's left operand would, so a warp has whole rows of them, and a sum along
-    that axis stays in it. The product goes on taking them from workgroup memory.
+    that axis stays in it. Of a right operand, which all warps take, each has all elements. The product goes
+    on taking them from workgroup memory.
     """
-    return {block: axis for node in products for block, _, axis in _found(state, node)}
+    return {block: (side, axis) for node in products for block, side, axis in _found(state, node)}
 
 
 def why_not_computed_on(state: Planning, product: Node, turned: bool) -> Iterator[str]:
@@ -30,8 +36,8 @@ def why_not_computed_on(state: Planning, product: Node, turned: bool) -> Iterato
         told = f"blocks of {tensor_name(state, block)} are computed on, too"
         if is_once(state, block):
             yield f"{told}, and stay for a whole program"
-        if side != int(turned):
-            yield f"{told}, and are no left operand"
+        if side != int(turned) and math.prod(block.shape) > _MOST_REPEATED:
+            yield f"{told}, and all {math.prod(block.shape)} elements of a right operand by each warp"
         if block.dtype is F32:
             yield f"{told}, and rounded to TF32 on the way"
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 GROUP_MATRIX = "group_matrix"
 # Registers of a thread for a total and a part's sums, which leave enough for the rest.
 MOST_IN_PARTS = 192
-_GROUP_THREADS = 128
+_GROUP_THREADS, _GROUP_WARPS = 128, 4
 _ROWS = 64  # of a product by four warps
 # Sums of so many columns beside the total leave a thread enough registers: 64 of it for each 64 rows.
 _PART_COLUMNS = 128
@@ -200,12 +200,14 @@ def group_dot(state: Planning, node: Node) -> Dot:
 
 
 def layout_computed_on(state: Planning, block: Node) -> TileLayout:
-    """The layout in which groups compute on a block that a product takes as its left operand."""
+    """The layout in which groups compute on a block that a product takes, too."""
     assert state.specialised is not None
-    axis = blocks_computed_on(state, state.dots)[block]
-    layout = _group_layout(
-        state.specialised.groups, block.shape[1 - axis], block.shape[axis], _has_pairs(state)
-    )
+    side, axis = blocks_computed_on(state, state.dots)[block]
+    groups, lines, depth = state.specialised.groups, block.shape[1 - axis], block.shape[axis]
+    if side == int(any(dot.turned for dot in state.dots.values())):
+        layout = _group_layout(groups, lines, depth, _has_pairs(state))
+    else:
+        layout = _layout_of_each_warp(groups, lines, depth)
     return layout if axis == 1 else layout.transposed()
 
 
@@ -227,6 +229,18 @@ def _takes_pairs(state: Planning, product: Node) -> bool:
         block.dtype is not None and block.dtype.bytes == 1 and fast_axis(state.signature, block) != k_axis
         for block in computed.blocks
     )
+
+
+def _layout_of_each_warp(groups: int, columns: int, depth: int) -> TileLayout:
+    """All of a right operand in every warp: of its columns each lane has those that it has of results.
+
+    So what is summed along k lies as a row of the result does.
+    """
+    across = [(8 << bit, 0) for bit in range(bit_length(columns // 8))]
+    along = [(0, 8 << bit) for bit in range(bit_length(depth // 8))]
+    lane, warp = [(2, 0), (4, 0), (0, 1), (0, 2), (0, 4)], [(0, 0)] * bit_length(_GROUP_WARPS * groups)
+    linear = Linear.of((columns, depth), register=[(1, 0), *across, *along], lane=lane, warp=warp)
+    return TileLayout("whole in every warp", linear)
 
 
 def _group_layout(groups: int, rows: int, columns: int, paired: bool) -> TileLayout:

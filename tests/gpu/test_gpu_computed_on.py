@@ -95,6 +95,9 @@ CASES = [
     (136, 136, 200, {"TURN_W": True, "LATE": True}),
     (136, 144, 200, {"TURN_X": True}),
     (136, 136, 600, {"BN": 256, "LATE": True}),
+    (24, 136, 200, {"BM": 16}),
+    (24, 136, 200, {"BM": 32, "BN": 64, "LATE": True, "TURN_W": True}),
+    (24, 136, 200, {"BM": 16, "TURN_X": True}),
     (136, 136, 200, {"GAIN": True}),
     (136, 264, 200, {"GAIN": True, "BN": 256, "LATE": True}),
     (136, 136, 200, {"GAIN": True, "TURN_X": True}),
@@ -159,9 +162,18 @@ def over_columns(p, x, w, y, *, BM=64, BN=64, BK=64, PRECISION="f32"):
 @pytest.mark.parametrize(
     "kernel, kinds, constants, why",
     [
-        (normalised, "bf16 bf16", {"BM": 16}, "blocks of x are computed on, too, and are no left operand"),
-        (normalised, "bf16 fp8", {}, "blocks of x are computed on, too, and are no left operand"),
-        (over_columns, "f16 f16", {}, "blocks of w are computed on, too, and are no left operand"),
+        (
+            normalised,
+            "bf16 fp8",
+            {},
+            "blocks of x are computed on, too, and all 8192 elements of a right operand by each warp",
+        ),
+        (
+            over_columns,
+            "f16 f16",
+            {},
+            "blocks of w are computed on, too, and all 4096 elements of a right operand by each warp",
+        ),
         (
             normalised,
             "f32 f32",

@@ -31,8 +31,8 @@ multiplies from registers, which it can for the left operand: for a right one it
 and columns exchanged (``turned``). It does so for a piece of k at a time, in two sets of registers: while
 the unit reads one set the next piece is made in the other. Warps give a slot back when all their lanes have
 read it. Rows and columns that a turn computes with (scales of a group of k) are read in the turn before.
-Where something else is made of the left operand's blocks (``squares += (x * x).sum(1)`` beside ``acc += x @
-w``), groups read them from the ring, too, in the layout of a left operand: rows lie in one warp
+Where something else is made of an operand's blocks (``squares += (x * x).sum(1)`` beside ``acc += x @
+w``), groups read them from the ring, too, in the layout of a left operand, or all of a small right one
 (`planning.computed_on`).
 
 **Products of products** (`chained`, `rotated`). In attention the second product takes what is computed of
