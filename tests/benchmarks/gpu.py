@@ -3,8 +3,8 @@
     python tests/benchmarks/gpu.py [row ...] [--quick] [--seconds 120] [--record]
 
 Rows: copy add gelu softmax layernorm rmsnorm transpose f32 bf16 sizes few odd fp8 epilogues prologues
-attention variants launch first. Every result is checked against float64 and for equal bits before it is
-timed. Ratios above 1: ours is faster.
+attention variants ports launch first. Every result is checked against float64 and for equal bits before it
+is timed. Ratios above 1: ours is faster.
 ``--record`` adds the table to RESULTS.md.
 A row that takes longer than its time is ended with the process, in case its kernel hangs.
 """
@@ -29,7 +29,7 @@ import checkout  # noqa: F401
 RESULTS = Path(__file__).with_name("RESULTS.md")
 ROW_NAMES = (
     "copy add gelu softmax layernorm rmsnorm transpose f32 bf16 sizes few odd fp8 epilogues prologues "
-    "attention variants launch first"
+    "attention variants ports launch first"
 ).split()
 ROW_SECONDS = 120
 HEADER = ["| work | ours | peers | ratio | error |", "|---|---|---|---|---|"]
@@ -61,12 +61,13 @@ def table_rows(row: str, quick: bool) -> Iterator[str]:
         yield from (line.row() for line in gpu_launches.lines(quick))
     else:
         from gpu_fused import epilogue_rows, prologue_rows
+        from gpu_ports import port_rows
         from gpu_timing import measure
         from gpu_variants import variant_rows
         from gpu_work import ROWS
 
-        fused = {"epilogues": epilogue_rows, "prologues": prologue_rows, "variants": variant_rows}
-        for case in (ROWS | fused)[row](quick):
+        more = {"epilogues": epilogue_rows, "prologues": prologue_rows, "variants": variant_rows}
+        for case in (ROWS | more | {"ports": port_rows})[row](quick):
             yield from (line.row() for line in measure(case))
 
 

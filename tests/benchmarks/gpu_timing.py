@@ -164,7 +164,7 @@ def error_of(call: Call, out: torch.Tensor, truth: Callable[[], torch.Tensor]) -
     """
     results = []
     for _ in range(2):
-        out.fill_(float("nan"))
+        out.fill_(float("nan") if out.is_floating_point() else -1)
         call()
         results.append(out.clone())
     kind = {1: torch.int8, 2: torch.int16, 4: torch.int32}[out.element_size()]
