@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from gizml_tile.dtypes import DType
+from gizml_tile.dtypes import I32, DType
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
-from gizml_tile.lowering.emit.cpu.builder import Value
+from gizml_tile.lowering.emit.cpu.builder import Value, splat, vector
 from gizml_tile.lowering.emit.cpu.evaluate import Pass, Place, RowPlace, load_buffer, store_buffer
 from gizml_tile.lowering.emit.cpu.schedule import AlongItem, Buffer
 from gizml_tile.lowering.emit.cpu.scope import Scope, apply, register_dtype
@@ -34,7 +35,8 @@ class AlongWriter:
         if how.axis == 0:
             self._rows(item, how, shared)
         elif item.node.op == "scan":
-            self._each_row(item, shared, self._running)
+            width = min(self.scope.unit.lanes, item.node.args[0].shape[1])
+            self._each_row(item, shared, partial(self._running, masks=self._masks(width, how.reverse)))
         else:
             self._each_row(item, shared, self._reduced)
 
@@ -52,27 +54,37 @@ class AlongWriter:
 
     # Along a row.
 
-    def _running(self, item: AlongItem, place: RowPlace) -> None:
+    def _masks(self, width: int, reverse: bool) -> list[str]:
+        """For the distances 1, 2, 4, ... which lanes have a place so far before them.
+
+        The lanes' numbers come out of memory, where nobody knows them: of lanes that constants leave out a
+        compiler computes on whatever a register holds, and with subnormals that takes a hundred cycles.
+        """
+        function, of = self.scope.function, vector("i32", width)
+        numbers = ", ".join(f"i32 {width - 1 - lane if reverse else lane}" for lane in range(width))
+        address = function.module.constant(f"[{width} x i32]", f"[{numbers}]")
+        places = function.emit(f"load volatile {of}, ptr {address}, align {I32.bytes}")
+        distances = [1 << bit for bit in range(width.bit_length() - 1)]
+        return [function.emit(f"icmp uge {of} {places}, {splat('i32', str(d), width)}") for d in distances]
+
+    def _running(self, item: AlongItem, place: RowPlace, *, masks: Sequence[str]) -> None:
         """A vector's own running values in log2 steps, and then with what all vectors before gave."""
         function, how, width = self.scope.function, item.node.attr, place.width
         assert isinstance(how, Combining)
         columns, dtypes = item.node.args[0].shape[1], _dtypes(item)
         arithmetic = self.scope.arithmetic(width)
 
-        def vector(number: Value) -> tuple[Value, Lanes]:
+        def own(number: Value) -> tuple[Value, Lanes]:
             column = function.sub(columns - width, number) if how.reverse else number
             values = _values(item, place.at(column))
-            distance = 1
-            while distance < width:
-                lanes = [_before(lane, distance, width, how.reverse) for lane in range(width)]
-                moved = _shuffled(arithmetic, dtypes, values, [lane or 0 for lane in lanes])
+            for bit, mask in enumerate(masks):
+                lanes = [_before(lane, 1 << bit, width, how.reverse) for lane in range(width)]
+                moved = _shuffled(arithmetic, dtypes, values, lanes)
                 both = combine(arithmetic, how.function, moved, values)
-                mask = _mask([lane is not None for lane in lanes])
                 values = [
                     arithmetic.select(dtype, mask, yes, no)
                     for dtype, yes, no in zip(dtypes, both, values, strict=True)
                 ]
-                distance *= 2
             return column, values
 
         def finish(column: Value, values: Lanes) -> Lanes:
@@ -83,10 +95,10 @@ class AlongWriter:
             return _shuffled(arithmetic, dtypes, values, [0 if how.reverse else width - 1] * width)
 
         def turn(number: Value, before: list[str]) -> Sequence[str]:
-            column, values = vector(number)
+            column, values = own(number)
             return finish(column, combine(arithmetic, how.function, before, values))
 
-        first = finish(*vector(0))
+        first = finish(*own(0))
         initial = [(arithmetic.type(dtype), value) for dtype, value in zip(dtypes, first, strict=True)]
         function.loop(width, columns, width, turn, initial)
 
@@ -131,13 +143,13 @@ class AlongWriter:
         arithmetic = self.scope.arithmetic(width)
         single = arithmetic.with_width(1)
 
-        def vector(column: Value) -> Lanes:
+        def whole(column: Value) -> Lanes:
             return _tree(arithmetic, function, dtypes, _values(item, place.at(column)), neighbours=True)
 
         def turn(column: Value, before: list[str]) -> Sequence[str]:
-            return combine(single, function, before, vector(column))
+            return combine(single, function, before, whole(column))
 
-        initial = [(single.type(dtype), value) for dtype, value in zip(dtypes, vector(0), strict=True)]
+        initial = [(single.type(dtype), value) for dtype, value in zip(dtypes, whole(0), strict=True)]
         return self.scope.function.loop(width, columns, width, turn, initial)
 
     # Down the columns.
@@ -196,14 +208,10 @@ def _values(item: AlongItem, here: Place) -> Lanes:
     return [here.value(arg) for arg in item.node.args]
 
 
-def _before(lane: int, distance: int, width: int, reverse: bool) -> int | None:
-    """The lane whose place is so far before another's; None where there is none."""
+def _before(lane: int, distance: int, width: int, reverse: bool) -> int:
+    """The lane whose place is so far before another's, or itself where there is none."""
     found = lane + distance if reverse else lane - distance
-    return found if 0 <= found < width else None
-
-
-def _mask(lanes: Sequence[bool]) -> str:
-    return f"<{', '.join(f'i1 {str(lane).lower()}' for lane in lanes)}>"
+    return found if 0 <= found < width else lane
 
 
 def _shuffled(
