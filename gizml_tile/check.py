@@ -420,7 +420,7 @@ def _random(node: Node, program: TileProgram) -> None:
     groups = (rows, max(1, columns // 4))
     assert broadcast(counters.shape, groups) == groups, f"{node}: counters {counters}"
     _shape(node, node.attr.shape)
-    _expect(node, node.attr.shape, I32 if node.attr.kind == "bits" else F32)
+    _expect(node, node.attr.shape, U32 if node.attr.kind == "bits" else F32)
 
 
 def _count(node: Node, program: TileProgram) -> None:

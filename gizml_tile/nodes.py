@@ -460,7 +460,7 @@ def _value(
             return attr.shape, attr.dtype
         case "random":
             assert isinstance(attr, Random)
-            return attr.shape, I32 if attr.kind == "bits" else F32
+            return attr.shape, U32 if attr.kind == "bits" else F32
         case "value" | "to" | "bitcast":
             assert isinstance(attr, DType)
             return (1, 1) if op == "value" else args[0].shape, attr

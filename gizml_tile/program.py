@@ -111,7 +111,7 @@ class Program:
         return self._tile("iota", Const(found, kind, along))
 
     def random(self, seed: object, offset: object, shape: object, kind: object = "bits") -> Tile:
-        """Random numbers, the same on every device: ``"bits"`` (I32), ``"uniform"`` or ``"normal"`` (F32).
+        """Random numbers, the same on every device: ``"bits"`` (U32), ``"uniform"`` or ``"normal"`` (F32).
 
         They are those of Philox 4x32-10. Element (r, c) is number ``c % 4`` of the four numbers of counter
         ``offset[r, c // 4]``, where the offset is an integer tile, [rows, columns // 4] or stretching to

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gizml_tile.dtypes import F32, I32, DType
+from gizml_tile.dtypes import F32, I32, U32, DType
 from gizml_tile.lifting import describe
 from gizml_tile.rounding import FLOAT_FORMATS
 from gizml_tile.tracing import Value, fail
@@ -16,13 +16,13 @@ def round_randomly(tile: Any, kind: DType, random: object) -> Any:
     """A float tile rounded to a type of fewer bits by random ones, as ``Tile.to`` says."""
     if not tile.dtype.is_float or not kind.is_float or kind is F32:
         fail(f"random rounds floats to a float type of fewer bits, found {describe(tile)} to {kind}")
-    if not isinstance(random, Value) or random._node.dtype is not I32 or not random._node.is_tile:
-        fail(f"random takes an I32 tile, as p.random gives, found {describe(random)}")
+    if not isinstance(random, Value) or random._node.dtype not in (I32, U32) or not random._node.is_tile:
+        fail(f"random takes a U32 tile, as p.random gives, found {describe(random)}")
     digits, smallest, _ = FLOAT_FORMATS[kind]
     dropped = _DIGITS - digits
     x = tile.to(F32)
     bits = x.bitcast(I32)
-    noise = random.and_((1 << dropped) - 1)  # type: ignore[attr-defined]
+    noise = random.bitcast(I32).and_((1 << dropped) - 1)  # type: ignore[attr-defined]
     rounded = bits.add(noise).and_(-1 << dropped).bitcast(F32)
     least = smallest + digits - 1
     if least > _LEAST_NORMAL:

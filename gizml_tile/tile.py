@@ -195,7 +195,7 @@ class Tile(Functions, AlongAxis, Shaping):
         infinity); a float to an integer truncates toward zero and saturates, NaN gives 0; an integer
         to a narrower one wraps; a mask gives 0 and 1.
 
-        With ``random``, an I32 tile as ``p.random`` gives, a float is rounded up or down to a narrower float
+        With ``random``, a U32 tile as ``p.random`` gives, a float is rounded up or down to a narrower float
         type by chance: of F32's 24 bits k are dropped (16 to BF16, 13 to F16, 20 to FP8), the lowest k random
         bits are added to them in the size of the number, and the k bits cleared. Where the type has its
         subnormal numbers (F16, FP8) the size is cut to units of 2^-k of their spacing first. Overflow is as

@@ -23,7 +23,7 @@ def drawn(kind, counters, seed):
     """The four numbers of each counter: int64, or float64 (normal ones to about 2^-50 of F32's)."""
     found = words(counters, seed)
     if kind == "bits":
-        return found.astype(np.uint32).view(np.int32).astype(np.int64)
+        return found.astype(np.int64)
     if kind == "uniform":
         return (found >> np.uint64(8)).astype(np.float64) * 2.0**-24
     upper = (found[..., ::2] >> np.uint64(1)).astype(np.float32).astype(np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import I32, I64
+from gizml_tile.dtypes import I32, I64, U32, U64
 from gizml_tile.layout import Linear
 from gizml_tile.lowering import math
 from gizml_tile.lowering.expand.arithmetic import KernelArithmetic
@@ -37,7 +37,8 @@ def expand_random(x: Expansion, node: Node, layout: TileLayout) -> Value:
             fours = [build.select(other, fours[word ^ bit], fours[word]) for word in range(4)]
     places = linear.table("register")
     chosen = [(column & 3) * quarters.registers + groups[row, column >> 2] for row, column in places]
-    return build.pick(build.join(fours), chosen)
+    found = build.pick(build.join(fours), chosen)
+    return build.bitcast(found, U32) if node.attr.kind == "bits" else found
 
 
 def _drawn(x: Expansion, kind: str, counter: list[Value], key: tuple[Value, Value]) -> list[Value]:
@@ -68,6 +69,10 @@ def _quarters(linear: Linear) -> Linear:
 
 def _words(build: Builder, value: Value) -> tuple[Value, Value]:
     """The lower and the upper 32 bits of integers, which have their signs in 64."""
+    if value.dtype is U32:
+        return build.bitcast(value, I32), build.constant(0, I32)
+    if value.dtype is U64:
+        value = build.bitcast(value, I64)
     if value.dtype is not I64:
         low = build.convert(value, I32)
         return low, build.map("shr", low, build.constant(31, I32))

@@ -16,7 +16,7 @@ from gizml_tile.lowering.simulate.findings import COSTS
 
 DEVICES = [("cpu", ""), ("cuda", "sm_80"), ("cuda", "sm_90a"), ("hip", "gfx942"), ("hip", "gfx1100")]
 DEVICES += [("metal", "apple9")]
-KINDS = {"bits": np.int32, "uniform": np.float32, "normal": np.float32}
+KINDS = {"bits": np.uint32, "uniform": np.float32, "normal": np.float32}
 
 # Random123, "kat_vectors": counter, key, words.
 PUBLISHED = [
@@ -85,7 +85,7 @@ def test_blocks_do_not_matter(device: str, arch: str, order: str) -> None:
     """Counters of where elements belong: any blocks, types of counters and tensors by rows or columns."""
     size, seed = (32, 64), 12345
     wanted = reference("normal", seed, np.arange(32 * 16).reshape(32, 16)).reshape(size)
-    for rows, columns, dtype in ((8, 64, tile.I32), (32, 16, tile.I64), (16, 4, tile.I32), (1, 32, tile.I32)):
+    for rows, columns, dtype in ((8, 64, tile.I32), (32, 16, tile.I64), (16, 4, tile.U32), (1, 32, tile.U64)):
         y = np.zeros(size, np.float32, order)
 
         def body(p: Any, y: Any = y, m: int = rows, n: int = columns, dtype: Any = dtype) -> None:
@@ -135,7 +135,7 @@ MOVED = {
 def test_parts_of_what_is_drawn(name: str, device: str, arch: str) -> None:
     method, moved = MOVED[name]
     wanted = moved(drawn("bits", np.arange(128).reshape(8, 16), 3).reshape(8, 64))
-    y = np.zeros(wanted.shape, np.int32)
+    y = np.zeros(wanted.shape, np.uint32)
 
     def body(p: Any) -> None:
         p.write(y, list(y.shape)).put(method(p.random(3, 0, [8, 64])) + 0, [0, 0])

@@ -27,7 +27,7 @@ from intervals import (
 from philox import tile_of
 from stochastic import rounded
 
-from gizml_tile.dtypes import BF16, F32, FP8, I32, MASK, DType, to_numpy
+from gizml_tile.dtypes import BF16, F32, FP8, I32, MASK, U32, DType, to_numpy
 
 
 def gelu(x):
@@ -399,7 +399,7 @@ def draw(attr, offset: int) -> Value:
     counters = [[_wrapped(offset + row * groups + group) for group in range(groups)] for row in range(rows)]
     found = tile_of(kind, (rows, columns), np.array(counters, np.int64), seed)
     if kind == "bits":
-        return integers(found, I32)
+        return integers(found, U32)
     return floats(found) if kind == "uniform" else floats(found - 8 * ulp(found), found + 8 * ulp(found))
 
 

@@ -189,17 +189,17 @@ class Writer:
         shape = (self.owner.size(), self.owner.size())
         kind = self.random.choice(["bits", "uniform"] if self.owner.ieee else ["bits", "uniform", "normal"])
         seed = self.random.choice([0, 7, -1, 2**40 + 3])
-        type_ = Type(I32 if kind == "bits" else F32, shape)
+        type_ = Type(U32 if kind == "bits" else F32, shape)
         return self.emit("random", type_, self.index(), attr=(seed, shape, kind))
 
     def chance(self) -> str:
         """A number rounded by random bits."""
         a = self.floats()
-        is_bits = lambda t: t.dtype is I32 and t.shape in ((1, 1), self.names[a].shape)
+        is_bits = lambda t: t.dtype in (I32, U32) and t.shape in ((1, 1), self.names[a].shape)
         bits = self.pick(is_bits)
         if bits is None:
             shape = self.names[a].shape
-            bits = self.emit("random", Type(I32, shape), self.index(), attr=(7, shape, "bits"))
+            bits = self.emit("random", Type(U32, shape), self.index(), attr=(7, shape, "bits"))
         dtype = self.random.choice([BF16, F16, FP8])
         return self.emit("chance", Type(dtype, self.names[a].shape), a, bits, attr=dtype)
 

@@ -8,7 +8,7 @@ import pytest
 
 from gizml_tile.check import RULES, check
 from gizml_tile.combining import built_in
-from gizml_tile.dtypes import BF16, F32, I8, I32, I64, MASK
+from gizml_tile.dtypes import BF16, F32, I8, I32, I64, MASK, U32
 from gizml_tile.nodes import (
     APPROXIMABLE,
     UNARY_FLOAT,
@@ -178,9 +178,9 @@ BROKEN = {
     "mulhi of floats": node("mulhi", (TILE, TILE), False),
     "popcount of floats": node("popcount", (TILE,)),
     "bitcast width": node("bitcast", (TILE,), BF16, (8, 4), BF16),
-    "random seed": node("random", (INTEGER, ONE_LONG), Random((8, 4), "bits"), (8, 4), I32),
-    "random counters": node("random", (ONE_LONG, INTEGER), Random((8, 4), "bits"), (8, 4), I32),
-    "random kind": node("random", (ONE_LONG, ONE_LONG), Random((8, 4), "words"), (8, 4), I32),
+    "random seed": node("random", (INTEGER, ONE_LONG), Random((8, 4), "bits"), (8, 4), U32),
+    "random counters": node("random", (ONE_LONG, INTEGER), Random((8, 4), "bits"), (8, 4), U32),
+    "random kind": node("random", (ONE_LONG, ONE_LONG), Random((8, 4), "words"), (8, 4), U32),
     "random type": node("random", (ONE_LONG, ONE_LONG), Random((8, 4), "normal"), (8, 4), I32),
     "bitcast of a mask": node("bitcast", (MASKS,), I8, (8, 4), I8),
     "and of floats": node("and_", (TILE, TILE)),

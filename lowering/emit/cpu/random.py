@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import F32, I32, I64, DType, math_dtype
+from gizml_tile.dtypes import F32, I32, I64, U32, U64, DType, math_dtype
 from gizml_tile.lowering import math
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.builder import Value, vector
@@ -72,8 +72,10 @@ def _woven(arithmetic: Arithmetic, numbers: list[str], kind: str) -> str:
 def _words(arithmetic: Arithmetic, dtype: DType, value: str) -> tuple[str, str]:
     """The lower and the upper 32 bits of integers, which have their signs in 64."""
     vectors = arithmetic.vectors
+    if dtype is U32:
+        return value, vectors.bits_constant(0)
     if dtype is I32:
         return value, vectors.shift_right(value, 31)
-    assert dtype is I64
+    assert dtype in (I64, U64), dtype
     upper = vectors.operation("lshr", "i64", value, vectors.integer("i64", 32))
     return vectors.cast("trunc", "i64", "i32", value), vectors.cast("trunc", "i64", "i32", upper)
