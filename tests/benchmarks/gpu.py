@@ -67,8 +67,14 @@ def table_rows(row: str, quick: bool) -> Iterator[str]:
         from gpu_work import ROWS
 
         more = {"epilogues": epilogue_rows, "prologues": prologue_rows, "variants": variant_rows}
+        refused = []
         for case in (ROWS | more | {"ports": port_rows})[row](quick):
-            yield from (line.row() for line in measure(case))
+            try:
+                yield from [line.row() for line in measure(case)]
+            except RuntimeError as error:
+                refused.append(str(error))
+        if refused:
+            raise RuntimeError("; ".join(refused))
 
 
 def machine() -> str:
