@@ -72,7 +72,9 @@ def gating(p, x, experts, weights, *, EXPERTS=64, K=8, ROWS=32):
 
 
 @tile.kernel(grid=lambda loss, ROWS, **_: tile.cdiv(loss.shape[0], ROWS))
-def cross_entropy(p, logits, labels, loss, *, ROWS=1, BLOCK=4096):
+def cross_entropy(p, logits, labels, loss, *, ROWS=1, BLOCK=4096, APPROX=False):
+    if APPROX:
+        p.approx()
     i = p.id(0)
     X = p.read(logits, [ROWS, BLOCK], pad=-math.inf)
     top, total = p.full([ROWS, 1], -math.inf), p.zeros([ROWS, 1])

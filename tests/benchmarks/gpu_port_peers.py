@@ -194,7 +194,7 @@ def quantised_kernel(
     b_at = b + depth[:, None] + columns[None, :] * K
     acc = tl.zeros((BM, BN), tl.int32)
     for _ in range(tl.cdiv(K, BK)):
-        acc = tl.dot(tl.load(a_at), tl.load(b_at), acc)
+        acc = tl.dot(tl.load(a_at), tl.load(b_at), acc, out_dtype=tl.int32)
         a_at += BK
         b_at += BK
     scaled = (
