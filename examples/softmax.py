@@ -32,7 +32,7 @@ def softmax_explicit(x, y, *, COLUMNS, ROWS=16):
 
 
 def power_of_two(n):
-    """The smallest power of two that is at least ``n``: tiles have such sizes only."""
+    """The smallest power of two that is at least ``n``: blocks of such sizes serve rows of many lengths."""
     return 1 << max(0, n - 1).bit_length()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gizml_tile.combining import built_in, trace_function
 from gizml_tile.dtypes import I32, I64, MASK, U32, DType, integer_range, math_dtype
-from gizml_tile.lifting import axis_of_tile, describe, is_power_of_two, number, sizes
+from gizml_tile.lifting import axis_of_tile, describe, number, sizes
 from gizml_tile.nodes import Combining, Const, Region, Sorting, broadcast
 from gizml_tile.operators import Operators
 from gizml_tile.tracing import Value, article, fail, noun
@@ -28,7 +28,7 @@ class AlongAxis(Operators):
 
     @property
     def shape(self) -> tuple[builtins.int, builtins.int]:
-        """(rows, columns), both powers of two."""
+        """(rows, columns)."""
         rows, columns = self._node.shape
         return rows, columns
 
@@ -145,15 +145,11 @@ class AlongAxis(Operators):
         """The k largest values along an axis (or smallest), the first of them first, and their places in I32.
 
         They are the first k of ``sort``: of equal elements those of lower places, NaN only after all numbers.
-        k is a power of two.
         """
         along = axis_of_tile(axis, "topk")
         host, size = number(k), self.shape[along]
-        if type(host) is not int or not is_power_of_two(host) or host > size:
-            near = ""
-            if type(host) is int and 1 < host < size:
-                near = f"; take {1 << (host - 1).bit_length()}, of which the first {host} are wanted"
-            fail(f"topk takes 1, 2, 4, ... of the {size} elements along the axis, found {describe(k)}{near}")
+        if type(host) is not int or not 1 <= host <= size:
+            fail(f"topk takes 1 to {size}, the elements along the axis, found {describe(k)}")
         return self._sorted("topk", along, host, bool(largest))
 
     def _sorted(self, name: str, axis: builtins.int, keep: builtins.int, descending: builtins.bool) -> Any:
@@ -172,7 +168,7 @@ class AlongAxis(Operators):
     def histogram(self, bins: builtins.int) -> Any:
         """How often each of 0, 1, ... bins - 1 is among the elements of an integer tile: [1, bins] in I32.
 
-        Other values are not counted. ``bins`` is a power of two.
+        Other values are not counted.
         """
         if not self._dtype.is_integer:
             fail(f"histogram counts integers, found {self._what()}; convert it with .to(I32)")

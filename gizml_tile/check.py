@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from gizml_tile.dtypes import ACCUMULATED, F32, I32, I64, MASK, MATHEMATICAL, U32, DType, math_dtype
@@ -102,9 +103,9 @@ def _pad_or_value(value: object, dtype: DType, node: Node) -> None:
 
 
 def _shape(node: Node, shape: Shape) -> None:
-    for size in shape:
-        assert size > 0 and size & (size - 1) == 0, f"{node}: {size} is no power of two"
-    assert len(shape) == 2 and shape[0] * shape[1] <= 1 << 20, f"{node}: {list(shape)}"
+    assert len(shape) == 2 and min(shape) > 0, f"{node}: {list(shape)}"
+    elements = math.prod(1 << (size - 1).bit_length() for size in shape)
+    assert elements <= 1 << 20, f"{node}: {list(shape)}"
 
 
 def _axis_leaf(node: Node, program: TileProgram) -> None:
@@ -164,6 +165,9 @@ def _view(node: Node, coordinates: tuple[Node, ...], program: TileProgram) -> Vi
     assert len(view.block) in (1, 2) and len(view.block) <= rank, f"{node}: block {view.block}"
     assert view.mode in ("at", "window"), f"{node}: mode {view.mode}"
     _shape(node, view.shape)
+    assert len(view.own) == len(view.block), f"{node}: of {view.block} {view.visible} are visible"
+    for size, whole in zip(view.own, view.block, strict=True):
+        assert 0 < size <= whole, f"{node}: of {view.block} {view.visible} are visible"
     assert len(coordinates) == rank, f"{node}: {len(coordinates)} coordinates for rank {rank}"
     for each in coordinates:
         assert each.is_index, f"{node}: coordinate {each}"
@@ -306,9 +310,10 @@ def _joined(node: Node, program: TileProgram) -> None:
     axis = node.attr
     assert a.is_tile and b.is_tile and a.dtype is b.dtype, f"{node} of {a} and {b}"
     assert type(axis) is int and axis in (0, 1), f"{node}: axis {axis!r}"
-    assert a.shape == b.shape, f"{node} of {a} and {b}"
-    rows, columns = a.shape
-    shape = (2 * rows, columns) if axis == 0 else (rows, 2 * columns)
+    whole = node.op == "interleave"
+    assert a.shape == b.shape if whole else a.shape[1 - axis] == b.shape[1 - axis], f"{node} of {a} and {b}"
+    (rows, columns), (below, beside) = a.shape, b.shape
+    shape = (rows + below, columns) if axis == 0 else (rows, columns + beside)
     _shape(node, shape)
     _expect(node, shape, a.dtype)
 
@@ -354,7 +359,7 @@ def _sort(node: Node, program: TileProgram) -> None:
     (a,), how = node.args, node.attr
     assert isinstance(how, Sorting) and how.axis in (0, 1), f"{node}: {how!r}"
     assert a.dtype in (F32, I32, I64), f"{node} of {a.dtype}"
-    assert how.keep in (1 << bit for bit in range(a.shape[how.axis].bit_length())), f"{node}: {how!r}"
+    assert 1 <= how.keep <= a.shape[how.axis], f"{node}: {how!r}"
     _expect(node, (how.keep, a.shape[1]) if how.axis == 0 else (a.shape[0], how.keep), a.dtype)
 
 
@@ -417,7 +422,7 @@ def _random(node: Node, program: TileProgram) -> None:
     assert seed.shape == (1, 1) and seed.dtype is I64, f"{node}: seed {seed}"
     assert counters.is_tile and _dtype(counters).is_integer, f"{node}: counters {counters}"
     rows, columns = node.attr.shape
-    groups = (rows, max(1, columns // 4))
+    groups = (rows, -(-columns // 4))
     assert broadcast(counters.shape, groups) == groups, f"{node}: counters {counters}"
     _shape(node, node.attr.shape)
     _expect(node, node.attr.shape, U32 if node.attr.kind == "bits" else F32)

@@ -18,7 +18,7 @@ def draw(trace: Trace, seed: object, offset: object, shape: object, kind: object
     found = tile_shape(shape, "random")
     if kind not in RANDOM:
         fail(f"random draws {', '.join(map(repr, RANDOM))}, found {describe(kind)}")
-    groups = (found[0], max(1, found[1] // 4))
+    groups = (found[0], -(-found[1] // 4))
     args = (_seed(trace, seed), _counters(trace, offset, groups))
     node = trace.record("random", args, Random(found, str(kind)))
     return Tile(trace.blocks[-1], node)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import NoReturn
 
@@ -20,7 +19,7 @@ from gizml_tile.dtypes import (
 )
 from gizml_tile.nodes import Const, Node
 from gizml_tile.rounding import Number, round_to
-from gizml_tile.tracing import MAX_ELEMENTS, Trace, Value, article, fail, noun
+from gizml_tile.tracing import MAX_ELEMENTS, Trace, Value, article, fail, grown, held, noun
 
 
 def number(value: object) -> Number | None:
@@ -89,7 +88,7 @@ def is_power_of_two(size: int) -> bool:
 
 
 def sizes(value: object, what: str) -> tuple[int, ...]:
-    """One or two host sizes, each a power of two, at most 2^20 elements together."""
+    """One or two host sizes; as the next powers of two they have at most 2^20 elements together."""
     many = isinstance(value, Iterable) and not isinstance(value, str | Value)
     items: tuple[object, ...] = tuple(value) if many else (value,)  # type: ignore[arg-type]
     found: list[int] = []
@@ -102,17 +101,13 @@ def sizes(value: object, what: str) -> tuple[int, ...]:
             )
         if type(host) is not int:
             fail(f"the sizes of {what} are integers, found {describe(item)}")
-        if not is_power_of_two(host):
-            near = 1 << max(host - 1, 0).bit_length() if host > 0 else 1
-            fail(
-                f"{host} is not a power of two: the sizes of {what} are 1, 2, 4, 8, ...; "
-                f"use {near}: elements outside the tensor read as pad and are not written"
-            )
+        if host < 1:
+            fail(f"the sizes of {what} are at least 1, found {host}")
         found.append(host)
     if len(found) not in (1, 2):
         fail(f"{what} has one or two sizes, found {len(found)}: {found}")
-    if math.prod(found) > MAX_ELEMENTS:
-        fail(f"a tile has at most 2^20 elements, found {found} for {what}; use smaller blocks")
+    if held(found) > MAX_ELEMENTS:
+        fail(f"a tile has at most 2^20 elements, found {found}{grown(found)} for {what}; use smaller blocks")
     return tuple(found)
 
 

@@ -6,8 +6,8 @@ A node's operands are the nodes that made them, so a pattern is matched directly
         case Node("add", (c, Node("dot", (a, b)))): ...
 
 Three kinds of values share the form. An *index* has shape ``()`` and type I64: a uniform 64-bit
-integer. A *tile* has shape ``(rows, columns)``, both powers of two, and a storage type; a mask is a
-tile of type MASK. A node without a value (``put``, ``loop``, ``print``, ...) has shape ``()`` and
+integer. A *tile* has shape ``(rows, columns)``, which passes make powers of two, and a storage type; a mask
+is a tile of type MASK. A node without a value (``put``, ``loop``, ``print``, ...) has shape ``()`` and
 type None.
 
 ========================  ===============================  =============================================
@@ -84,13 +84,21 @@ class View:
 
     ``block`` has the sizes of the last one or two dimensions. With mode ``"at"`` coordinates of those
     dimensions count blocks, with ``"window"`` elements; coordinates of the dimensions before count
-    elements in both. ``pad`` is what a read gives outside the tensor, already rounded to its type.
+    elements in both. ``pad`` is what a read gives outside the tensor, already rounded to its type. Of a
+    block that was made larger only the sizes ``visible`` belong to it: coordinates count these, and what is
+    beyond them counts as outside of the tensor.
     """
 
     tensor: int
     block: tuple[int, ...]
     mode: str = "at"
     pad: float | int | bool = 0
+    visible: tuple[int, ...] = ()
+
+    @property
+    def own(self) -> tuple[int, ...]:
+        """The sizes of the block as it was written."""
+        return self.visible or self.block
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -114,9 +114,9 @@ class Program:
         """Random numbers, the same on every device: ``"bits"`` (U32), ``"uniform"`` or ``"normal"`` (F32).
 
         They are those of Philox 4x32-10. Element (r, c) is number ``c % 4`` of the four numbers of counter
-        ``offset[r, c // 4]``, where the offset is an integer tile, [rows, columns // 4] or stretching to
-        that; of an index it is counter ``offset + r * (columns // 4) + c // 4`` (``columns // 4`` is at least
-        1). So a tile of [R, C] uses R * C / 4 counters; and elements whose counters are made of where they
+        ``offset[r, c // 4]``, where the offset is an integer tile, [rows, groups] or stretching to that with
+        groups the columns divided by 4, rounded up; of an index it is counter ``offset + r * groups + c // 4``.
+        So a tile of [R, C] uses about R * C / 4 counters; and elements whose counters are made of where they
         belong, as in ``row * (N // 4) + column // 4``, do not depend on the blocks. Counters have 64 bits, an
         I32 with its sign; the upper 64 bits of Philox's are 0. The seed is the key: an integer of 64 bits, an
         index (which does not compile anew for each value) or a [1, 1] integer tile, its lower half first.
@@ -232,7 +232,7 @@ class Program:
     def read(self, tensor: object, block: object, pad: object = 0) -> In:
         """A tensor read in blocks of its last one or two dimensions.
 
-        ``block`` has one or two sizes, powers of two; ``pad`` is what elements outside the tensor
+        ``block`` has one or two sizes; ``pad`` is what elements outside the tensor
         read as.
         """
         count, found = self._view(tensor, block, "read")

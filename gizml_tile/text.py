@@ -77,6 +77,8 @@ def attribute(node: Node, program: TileProgram | None) -> str:
             assert program is not None
             pad = "" if node.op == "put" or _is_zero(attr.pad) else f" pad {attr.pad!r}"
             sizes = "x".join(str(size) for size in attr.block)
+            if attr.visible:
+                sizes += f" ({'x'.join(str(size) for size in attr.visible)})"
             return f"{program.tensors[attr.tensor].name} {attr.mode} {sizes}{pad}"
         case Elements():
             assert program is not None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -16,6 +17,17 @@ MAX_ELEMENTS = 1 << 20
 _LOGICAL = frozenset({"and_", "or_", "not_", "eq", "ne", "select"})
 
 _state = threading.local()
+
+
+def held(shape: Sequence[int]) -> int:
+    """The elements that a tile is computed in: each of its sizes as the next power of two."""
+    return math.prod(1 << (size - 1).bit_length() for size in shape)
+
+
+def grown(shape: Sequence[int]) -> str:
+    """How a tile is computed, where that is larger than it is."""
+    sizes = [1 << (size - 1).bit_length() for size in shape]
+    return "" if sizes == list(shape) else f" (computed as {sizes})"
 
 
 def fail(message: str) -> NoReturn:
@@ -99,9 +111,9 @@ class Trace:
         """Append an operation to the innermost open region."""
         node = make(op, args, attr, here(), tensors=self.tensors)
         shape = node.shape
-        if shape and shape[0] * shape[1] > MAX_ELEMENTS:
+        if shape and held(shape) > MAX_ELEMENTS:
             fail(
-                f"a tile has at most 2^20 elements, found {list(shape)} from {op}; "
+                f"a tile has at most 2^20 elements, found {list(shape)}{grown(shape)} from {op}; "
                 "use smaller blocks and a loop"
             )
         self.blocks[-1].nodes.append(node)

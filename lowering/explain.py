@@ -11,6 +11,7 @@ from gizml_tile.lowering.expand.kernel import expand_noting
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
 from gizml_tile.lowering.planning.plan import Plan
 from gizml_tile.lowering.planning.variants import Choice
+from gizml_tile.lowering.tile_passes.pad import grown_blocks
 from gizml_tile.lowering.work import MEMORY, Launch, Work, launch_work, parts_of
 from gizml_tile.nodes import Combining, Node, View
 from gizml_tile.text import attribute, duration
@@ -25,6 +26,7 @@ def explain(plan: Plan, launch: Launch | None = None, measured: float | None = N
     sections = (
         ("Launch", _launch(plan, kernel)),
         ("Workgroup memory", _memory(plan, kernel)),
+        ("Sizes that are no powers of two", grown_blocks(plan.program)),
         ("Tiles", _tiles(plan)),
         ("Variants, best first", _variants(plan)),
         ("Moves between layouts", _moves(moves)),

@@ -149,17 +149,19 @@ class _Run:
         return self.converted(np.full((1, 1), index, np.int64), I64, node.attr)
 
     def places(self, view, coordinates):
-        """For each axis the positions of a block's elements, and whether they are inside."""
+        """For each axis the positions of a block's elements, and whether they are inside and visible."""
         shape = self.arrays[view.tensor].shape
         leading = len(shape) - len(view.block)
-        positions = []
+        positions, inside = [], []
         for axis, (size, at) in enumerate(zip(shape, coordinates, strict=True)):
             length = view.block[axis - leading] if axis >= leading else 1
-            start = at * length if view.mode == "at" and axis >= leading else at
+            own = view.own[axis - leading] if axis >= leading else 1
+            start = at * own if view.mode == "at" and axis >= leading else at
             # Far outside is outside: keep the numbers small enough for NumPy.
             start = max(min(start, size), -length)
-            positions.append(start + np.arange(length))
-        inside = [(p >= 0) & (p < size) for p, size in zip(positions, shape, strict=True)]
+            places = start + np.arange(length)
+            positions.append(places)
+            inside.append((places >= 0) & (places < size) & (places < start + own))
         return positions, inside
 
     def op_read(self, node, *coordinates):

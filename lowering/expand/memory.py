@@ -223,10 +223,14 @@ def block_of(x: Expansion, view: View, coordinates: Sequence[Node]) -> Block:
     for axis, coordinate_node in enumerate(coordinates):
         start = x.index(coordinate_node)
         if axis >= first and view.mode == "at":
-            start = x.build.mul(start, x.build.constant(view.block[axis - first], I64))
+            start = x.build.mul(start, x.build.constant(view.own[axis - first], I64))
         kind = x.plan.signature.strides[view.tensor][axis]
         nonnegative = coordinate_node in x.nonnegative
         size, stride = x.size(view.tensor, axis), x.stride(view.tensor, axis)
+        if axis >= first and view.own[axis - first] < view.block[axis - first]:
+            # What is beyond the block's own end is as what is beyond the tensor's.
+            end = x.build.add(start, x.build.constant(view.own[axis - first], I64))
+            size = x.build.map("min", size, end)
         along.append(Along(start, nonnegative, size, stride, kind))
     rows = along[-2] if len(view.block) == 2 else None
     return Block(tuple(along[:first]), (rows, along[-1]))

@@ -118,7 +118,7 @@ def _variants(
         grain = 0 if axis is None else facts.grain[axis - 2 + len(facts.grain)]
         if reason is not None or grain >= vector:
             yield vector, False, Candidate(name, reason is None, reason or "")
-        elif view.mode == "at":
+        elif view.mode == "at" and not view.visible:
             # A block's offset is a multiple of its own size, so the tensor's size it is that does not fit.
             reason = f"by whole blocks; the end, as the size is only known to be a multiple of {grain}, "
             yield vector, True, Candidate(name, True, reason + "goes by elements")

@@ -195,11 +195,13 @@ def _facts(node: Node, known: _Known) -> AccessFacts:
     places = [known.values[each] for each in _coordinates(node)]
     first = len(places) - len(view.block)
     inside, grain = [], []
-    for place, size, extent in zip(places[first:], sizes[first:], view.block, strict=True):
-        offset = combined("mul", [place, constant(extent)]) if view.mode == "at" else place
-        inside.append(offset.low >= 0 and offset.high + extent <= size.low)
-        end = 0 if inside[-1] else size.divisor
-        grain.append(math.gcd(offset.divisor, end, MOST_GRAIN))
+    blocked = zip(places[first:], sizes[first:], view.block, view.own, strict=True)
+    for place, size, extent, own in blocked:
+        offset = combined("mul", [place, constant(own)]) if view.mode == "at" else place
+        within = offset.low >= 0 and offset.high + own <= size.low
+        inside.append(within and own == extent)
+        ends = (0 if within else size.divisor, own if own < extent else 0)
+        grain.append(math.gcd(offset.divisor, *ends, MOST_GRAIN))
     leading = all(
         place.low >= 0 and place.high < size.low
         for place, size in zip(places[:first], sizes[:first], strict=True)

@@ -30,7 +30,7 @@ def starts_at_chunks(state: Planning, node: Node, axis: int) -> bool:
     view = node.attr
     assert isinstance(view, View)
     size = state.program.tensors[view.tensor].dtype.bytes
-    along = (view.block if view.mode == "at" else state.facts[node].grain)[axis - 2]
+    along = (view.own if view.mode == "at" else state.facts[node].grain)[axis - 2]
     return along * size % _CHUNK_BYTES == 0
 
 
@@ -78,6 +78,8 @@ def why_not_brought(state: Planning, node: Node, loop: Node) -> Iterator[str]:
     follows = all(_follows(state, arg, loop) for arg in node.args)
     if not known and (once or not depends_on_counter_only(node, loop, state.uses) or not follows):
         yield f"where blocks of {name} lie depends on what tensors hold or on earlier turns"
+    if view.visible:
+        yield f"blocks of {name} are larger inside than in the tensor"
     if len(view.block) != 2 or max(view.block) > _LARGEST_BOX:
         yield f"a block of {name} is no box of at most {_LARGEST_BOX} x {_LARGEST_BOX}"
     axis = fast_axis(state.signature, node)

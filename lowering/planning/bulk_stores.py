@@ -72,7 +72,7 @@ def _why_no_store(state: Planning, node: Node) -> str | None:
     made = [dot for dot in state.dots.values() if state.layouts.get(state.classes.get(tile)) is dot.c]  # type: ignore[arg-type]
     if not made:
         return "the tile is not in the layout of a product"
-    if len(view.block) != 2 or tile.shape != view.shape:
+    if len(view.block) != 2 or tile.shape != view.shape or view.visible:
         return "the block is no box"
     if not has_boxes(state, view.tensor) or fast_axis(state.signature, node) != 1:
         return f"an address or step of {tensor.name} is no multiple of 16 bytes"

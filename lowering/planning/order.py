@@ -92,7 +92,8 @@ class _Order:
         linear = access.layout.linear
         coordinates = node.args[writes:] if window else ()
         shared = bool(linear.free_bits("lane") or linear.free_bits("warp"))
-        return _Touch(view.tensor, writes, (view.tensor, view.block, linear, coordinates), shared, window)
+        place = (view.tensor, view.block, view.own, linear, coordinates)
+        return _Touch(view.tensor, writes, place, shared, window)
 
     def meets(self, one: _Touch, other: _Touch) -> bool:
         """Whether two touches in this order want a meeting between them."""

@@ -42,7 +42,10 @@ def _cuts(program: TileProgram, target: Target, signature: Signature) -> Iterato
         pieces = 1
         while needed > pieces * target.facts.workgroup_memory:
             pieces *= 2
-        whole = any(not isinstance(block.attr, View) or block.attr.tensor in written for block in blocks)
+        whole = any(
+            not isinstance(block.attr, View) or block.attr.visible or block.attr.tensor in written
+            for block in blocks
+        )
         if pieces > 1 and not whole and node.args[0].shape[1] // pieces >= _FEWEST:
             yield node, pieces
 

@@ -31,7 +31,7 @@ def traffic(
     if axis is None:
         return Traffic(size, 1)
     vector = min(VECTOR_BYTES, signature.alignments[view.tensor]) // size
-    if isinstance(view, Elements) or view.mode == "window":
+    if isinstance(view, Elements) or view.mode == "window" or view.visible:
         vector = min(vector, facts.grain[axis - 2 + len(facts.grain)])
     return Traffic(size, max(vector, 1))
 

@@ -103,7 +103,7 @@ def _attribute(attr: Attr) -> object:
     if isinstance(attr, Const):
         return (attr.shape, attr.dtype, repr(attr.value))
     if isinstance(attr, View):
-        return (attr.tensor, attr.block, attr.mode, repr(attr.pad))
+        return (attr.tensor, attr.block, attr.mode, repr(attr.pad), attr.visible)
     if isinstance(attr, Elements):
         return (attr.tensor, attr.shape, attr.tiled, repr(attr.pad), attr.combine)
     return (type(attr), attr)

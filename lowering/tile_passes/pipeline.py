@@ -10,6 +10,7 @@ from gizml_tile.lowering.tile_passes.dce import eliminate_dead
 from gizml_tile.lowering.tile_passes.fma import fuse_products
 from gizml_tile.lowering.tile_passes.fold import fold
 from gizml_tile.lowering.tile_passes.hoist import hoist
+from gizml_tile.lowering.tile_passes.pad import pad
 from gizml_tile.lowering.tile_passes.records import store_records
 from gizml_tile.nodes import TileProgram
 
@@ -21,6 +22,7 @@ def passes(*, may_alias: bool = False) -> tuple[Pass, ...]:
     common = partial(eliminate_common, may_alias=may_alias)
     return (
         store_records,  # before all that knows loads and stores alone
+        pad,  # then all others see powers of two alone
         fold,  # early: what is known needs no further thought, and branches that are known disappear
         common,  # folding made equal constants
         fold,  # common values make x - x and equal branches visible

@@ -58,6 +58,17 @@ MOVES = [
     ((1, 64), "t.broadcast_to([8, 64])"),
     ((8, 1), "t.broadcast_to([8, 64])"),
     ((1, 1), "t.broadcast_to([8, 64])"),
+    # Sizes that are no powers of two.
+    ((5, 24), "t.split(1)"),
+    ((6, 40), "t.split(0)"),
+    ((96, 3), "t.T.flip(1)"),
+    ((3, 80), "t.flip(1)[1:, ::3]"),
+    ((7, 5), "t.interleave(u, 1)"),
+    ((7, 5), "t.concat(u[:3], 0).concat(t[:, 4:].flip(0).concat(u[4:], 0)[:10, :1], 1)"),
+    ((3, 5), "t.concat(u, 1)"),
+    ((12, 8), "t.reshape([24, 4])"),
+    ((12, 4), "t.reshape([1, -1]).reshape([-1, 1])"),
+    ((1, 5), "t.broadcast_to([3, 5])"),
 ]
 # What else happens on the way: reductions, products, functions, slices of what was joined.
 COMPUTED = [
@@ -72,11 +83,15 @@ COMPUTED = [
     ((16, 32), "t[:, :16] @ u[:, 16:].T"),
     ((16, 16), "(t @ u).reshape([8, 32]).split(1)"),
     ((8, 64), "t.exp().flip(1).split(1)[0]"),
+    ((5, 80), "(t - t.max(1)).exp() / (t - t.max(1)).exp().sum(1)"),
+    ((12, 20), "t @ u.flip(0).T"),
+    ((12, 20), "(t + 1).T @ (u - 1)"),
+    ((3, 5), "t.sort(0)[0] * u.argmax(1).to(tile.F32) + t.cumsum(1, reverse=True)"),
 ]
 
 
 def made(source, t, u):
-    results = eval(source, {"t": t, "u": u})
+    results = eval(source, {"t": t, "u": u, "tile": tile})
     return results if isinstance(results, tuple) else (results,)
 
 

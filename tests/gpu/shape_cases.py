@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from gpu_cases import Case, numbers, of_product, of_sum, room
+from gpu_cases import Case, numbers, of_product, of_sum, room, within
 
 import gizml_tile as tile
 
@@ -76,6 +76,38 @@ def product_of_parts(p, x, w, y, *, M=32, K=32, N=32):
     p.write(y, [M, N])[i, 0] = left @ high.concat(low, 0) + (a @ low).flip(1).flip(1)
 
 
+@tile.kernel(grid=by_blocks)
+def odd_softmax(p, x, y, z, *, R=5, C=200):
+    """Whole rows in blocks of their own size, with their largest elements and where these are."""
+    i, j = p.id(0), p.id(1)
+    t = p.read(x, [R, C])[i, j]
+    e = (t - t.max(1)).exp()
+    p.write(y, [R, C])[i, j] = e / e.sum(1)
+    first, places = t.topk(3, 1)
+    p.write(z, [R, 6])[i, 0] = first.concat(places.to(tile.F32), 1)
+
+
+@tile.kernel(grid=lambda c, BM, BN, **_: (tile.cdiv(c.shape[0], BM), tile.cdiv(c.shape[1], BN)))
+def odd_matmul(p, a, b, c, *, BM=48, BN=80, BK=24):
+    i, j = p.id(0), p.id(1)
+    A, B, C = p.read(a, [BM, BK]), p.read(b, [BK, BN]), p.write(c, [BM, BN])
+    acc = p.zeros([BM, BN])
+    for k in range(A.blocks(1)):
+        acc += A[i, k] @ B[k, j]
+    C[i, j] = acc.relu()
+
+
+@tile.kernel(grid=by_blocks)
+def odd_pieces(p, x, y, z, *, R=6, C=20):
+    i, j = p.id(0), p.id(1)
+    t = p.read(x, [R, C], pad=1)[i, j]
+    a, b = t.split(1)
+    p.write(y, [R, C])[i, j] = b.flip(0).concat(a.interleave(a, 1)[:, 3:13] * 2, 1)
+    p.write(z, [R, C])[i, j] = t.flip(1).cumsum(1, reverse=True) * t.argmin(0).to(tile.F32) - t[
+        1:, ::-1
+    ].concat(t[:1], 0)
+
+
 def angles(rows, columns):
     where = np.arange(rows)[:, None] / 10000 ** (np.arange(columns) / columns)
     return np.cos(where).astype(np.float32), np.sin(where).astype(np.float32)
@@ -107,6 +139,46 @@ CASES = [
             ],
         )
         for kind, sums in (("f32", "f32"), ("i4", "i4"), ("bf16", "f32"))
+    ),
+    *(
+        Case(
+            f"rows of their own size {kind} {columns}",
+            odd_softmax,
+            lambda kind=kind, columns=columns: [
+                numbers(13, columns, kind=kind),
+                room(13, columns, kind=kind),
+                room(13, 6),
+            ],
+            {"C": columns},
+            within(1e-5),
+        )
+        for kind, columns in (("f32", 200), ("bf16", 96), ("f16", 3))
+    ),
+    *(
+        Case(
+            f"product of blocks {m} x {n} by {k} {kind}",
+            odd_matmul,
+            lambda kind=kind: [
+                numbers(100, 60, kind=kind),
+                numbers(60, 170, kind=kind, seed=1),
+                room(100, 170),
+            ],
+            {"BM": m, "BN": n, "BK": k},
+            of_product,
+        )
+        for kind, m, n, k in (
+            ("f32", 48, 80, 24),
+            ("bf16", 96, 80, 48),
+            ("f16", 80, 3, 32),
+            ("f16", 64, 96, 32),
+        )
+    ),
+    Case(
+        "pieces of odd sizes",
+        odd_pieces,
+        lambda: [numbers(20, 50), room(20, 50), room(20, 50)],
+        {},
+        within(1e-4),
     ),
     Case(
         "gated product",

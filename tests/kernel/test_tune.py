@@ -214,8 +214,8 @@ def test_configurations_that_do_not_fit_are_left_out_and_named():
         warnings.simplefilter("error")
         double(x, out)
         assert double.best(x, out) == {"BLOCK": 8}
-    with pytest.raises(tile.TileError, match="is not a power of two"):
-        make([{"BLOCK": 3}, {"BLOCK": 5}])(x, out)
+    with pytest.raises(tile.TileError, match="are at least 1"):
+        make([{"BLOCK": 0}, {"BLOCK": -5}])(x, out)
 
 
 def test_tune_runs_a_body_with_the_first_configuration():

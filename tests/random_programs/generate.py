@@ -29,7 +29,9 @@ class Generator:
         self.counter = 0
         self.tensors: list[TensorSpec] = []
         self.views: list[ViewSpec] = []
-        self.sizes = [1] + [self.random.choice([1, 2, 4, 8, 16, 32]) for _ in range(3)]
+        # In some programs sizes that are no powers of two.
+        drawn = [1, 2, 4, 8, 16, 32] if self.random.random() < 0.7 else [1, 3, 5, 6, 8, 12, 24, 80, 96]
+        self.sizes = [1] + [self.random.choice(drawn) for _ in range(3)]
         self.limit = 2048
         self.wild = self.random.random() < 0.3
         self.ieee = seed % 4 == 0

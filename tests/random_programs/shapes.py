@@ -27,13 +27,15 @@ def move(writer: Writer) -> str:
     kind = writer.names[a]
     axis = random.choice([0, 1])
     name = random.choice(sorted(MOVES))
-    if name in ("split", "deinterleave") and kind.shape[axis] == 1:
+    if name in ("split", "deinterleave") and kind.shape[axis] % 2:
         name = random.choice(["flip", "concat", "interleave"])
     match name:
         case "reshape":
             elements = math.prod(kind.shape)
-            rows = 1 << random.randrange(elements.bit_length())
-            shape = (rows, elements // rows)
+            found = [(n, elements // n) for n in range(1, elements + 1) if elements % n == 0]
+            shape = random.choice([each for each in found if _is_reshaped(each)])
+            if not _is_reshaped(kind.shape):
+                shape = kind.shape
             return writer.emit(name, Type(kind.dtype, shape), a, attr=shape)
         case "broadcast_to":
             shape = tuple(writer.owner.size() if size == 1 else size for size in kind.shape)
@@ -52,9 +54,14 @@ def move(writer: Writer) -> str:
     return _joined(writer, name, a, axis)
 
 
+def _is_reshaped(shape):
+    """Whether a shape may be reshaped: several rows have a power of two of columns."""
+    return shape[0] == 1 or shape[1] & (shape[1] - 1) == 0
+
+
 def _slice(random, size):
     """Start, stop and step of 1, 2, 4, ... elements of an axis."""
-    count = 1 << random.randrange(size.bit_length())
+    count = 1 << random.randrange(size.bit_length()) if random.random() < 0.7 else random.randrange(size) + 1
     step = random.choice([1, 1, 1, 1, 2, 3]) if count > 1 else 1
     if (count - 1) * step >= size:
         step = 1
@@ -75,17 +82,17 @@ def _joined(writer, name, a, axis):
             or (t.dtype is MASK) != (kind.dtype is MASK)
         ):
             return False
-        other = broadcast(kind.shape, t.shape)
-        if other is None or 2 * math.prod(other) > _LARGEST:
-            return False
-        return name == "interleave" or t.shape[axis] == kind.shape[axis]
+        across = tuple(1 if at == axis and name == "concat" else size for at, size in enumerate(t.shape))
+        other = broadcast(kind.shape, across)
+        return other is not None and 2 * math.prod(other) <= _LARGEST
 
     if 2 * math.prod(kind.shape) > _LARGEST:
         return writer.emit("flip", Type(kind.dtype, kind.shape), a, attr=axis)
     b = writer.pick(fits) or a
     other = writer.names[b]
-    shape = list(broadcast(kind.shape, other.shape))
-    shape[axis] *= 2
+    sizes = (kind.shape, other.shape)
+    shape = [max(pair) for pair in zip(*sizes, strict=True)]
+    shape[axis] = shape[axis] * 2 if name == "interleave" else kind.shape[axis] + other.shape[axis]
     dtype = kind.dtype if kind.dtype is other.dtype else promote(kind.dtype, other.dtype)
     return writer.emit(name, Type(dtype, tuple(shape)), a, b, attr=axis)
 
@@ -131,9 +138,12 @@ def _ends(name, attr, arrays):
             rows, columns = (list(range(*each)) for each in attr)
             return first[np.ix_(rows, columns)]
         case "concat":
-            shape = [max(array.shape[1 - attr] for array in arrays)] * 2
-            shape[attr] = first.shape[attr]
-            return np.concatenate([np.broadcast_to(array, shape) for array in arrays], attr)
+            across = max(array.shape[1 - attr] for array in arrays)
+            stretched = []
+            for array in arrays:
+                shape = [size if at == attr else across for at, size in enumerate(array.shape)]
+                stretched.append(np.broadcast_to(array, shape))
+            return np.concatenate(stretched, attr)
     a, b = np.broadcast_arrays(*arrays)
     shape = [size * 2 if axis == attr else size for axis, size in enumerate(a.shape)]
     return np.stack([a, b], attr + 1).reshape(shape)

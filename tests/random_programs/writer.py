@@ -404,7 +404,7 @@ class Writer:
 
     def product_loop(self) -> None:
         """A matrix product block by block, as kernels write it, with operands read or computed."""
-        sizes = [1, 2, 4, 8, 16, 16, 32, 64] if self.random.random() < 0.8 else [64, 128]
+        sizes = self.random.choice([[1, 2, 4, 8, 16, 16, 32, 64]] * 4 + [[3, 16, 24, 48, 80], [64, 128]])
         rows, depth, columns = (self.random.choice(sizes) for _ in range(3))
         dtypes = (
             [self.owner.float_dtype()] * 2 if self.random.random() < 0.6 else [F32, self.owner.float_dtype()]

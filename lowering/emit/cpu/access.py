@@ -286,13 +286,17 @@ def block_of(scope: Scope, node: Node) -> Block:
         if not scope.is_nonnegative(coordinates[axis]):
             checks.append(function.compare("sge", place, 0))
     axes = []
-    for axis, size in enumerate(view.block, leading):
+    for axis, (extent, own) in enumerate(zip(view.block, view.own, strict=True), leading):
         start = scope.scalar(coordinates[axis])
         if view.mode == "at":
-            start = function.mul(start, size)
+            start = function.mul(start, own)
         stride = function.mul(tensor.strides[axis], element_bytes)
         nonnegative = scope.is_nonnegative(coordinates[axis])
-        axes.append(Along(start, tensor.sizes[axis], stride, nonnegative))
+        size = tensor.sizes[axis]
+        if own < extent:
+            # What is beyond the block's own end is as what is beyond the tensor's.
+            size = function.minimum(size, function.add(start, own))
+        axes.append(Along(start, size, stride, nonnegative))
     if len(axes) == 1:
         axes.insert(0, Along(0, 1, 0, True))
     dtype = scope.unit.program.tensors[view.tensor].dtype

@@ -18,7 +18,7 @@ def part_of_block(read: Node, parts: tuple[Steps, Steps], add: Add) -> Node | No
     """A read of neighbouring rows and columns of a block; None for steps other than 1."""
     view = read.attr
     assert isinstance(view, View)
-    if any(steps.step != 1 for steps in parts):
+    if view.visible or any(steps.step != 1 for steps in parts):
         return None
     coordinates, narrower = _part(read.args, view, parts, add)
     return add("read", coordinates, narrower, read)
@@ -32,7 +32,7 @@ def put_parts(
     Parts of rows that are short stay together, so that memory is written in its order.
     """
     assert tile.dtype is not None
-    is_joined = tile.op == "concat" and tile.shape == view.shape
+    is_joined = tile.op == "concat" and tile.shape == view.shape and not view.visible
     if not is_joined or (tile.attr == 1 and tile.args[0].shape[1] * tile.dtype.bytes < PAGE_BYTES):
         yield tile, coordinates, view
         return
@@ -82,7 +82,7 @@ def are_apart(one: Node, other: Node) -> bool:
     view, second = one.attr, other.attr
     if not isinstance(view, View) or not isinstance(second, View):
         return False
-    if view.block != second.block or view.mode != second.mode:
+    if (view.block, view.visible, view.mode) != (second.block, second.visible, second.mode):
         return False
     places = [tuple(map(_place, pair)) for pair in zip(one.args[1:], other.args[1:], strict=True)]
     if not all(_is_same(a, b) for (a, _), (b, _) in places):

@@ -94,6 +94,8 @@ def _lengthens(operand: Node, axis: int, turn: Node, carried: list[Node]) -> boo
         along = len(node.args) - 1 if axis == 1 else len(node.args) - 2
         blocked = axis == 1 or len(view.block) == 2
         follows = blocked and node.args[along] is turn and view.mode == "at"
+        if follows and view.own[axis - 2] < view.block[axis - 2]:
+            return False, False  # between the blocks stands what does not belong to them
         others = [arg for place, arg in enumerate(node.args) if not (follows and place == along)]
         if any(depends(arg) for arg in others):
             return False, False

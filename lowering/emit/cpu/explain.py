@@ -16,6 +16,7 @@ from gizml_tile.lowering.emit.cpu.schedule import (
     RegionPlan,
     Task,
 )
+from gizml_tile.lowering.tile_passes.pad import grown_blocks
 from gizml_tile.nodes import TileProgram
 
 _MODES = {
@@ -31,6 +32,7 @@ def explain_plan(program: TileProgram, machine: Machine, *, may_alias: bool = Fa
     """The plan of a simplified program, one decision a line."""
     body, packs = plan(program, machine, may_alias=may_alias)
     lines = [f"vectors of {machine.vector} F32 lanes; programs of the grid run on all threads"]
+    lines.extend(grown_blocks(program))
     lines.extend(_region(body, ""))
     for pack in packs:
         lines.append(_pack(pack, program))

@@ -167,7 +167,12 @@ class _Rewriter:
         return view.tensor in self.swapped and len(view.block) == 2
 
     def _swapped_view(self, view: View) -> View:
-        return replace(view, tensor=self.swapped[view.tensor], block=view.block[::-1])
+        return replace(
+            view,
+            tensor=self.swapped[view.tensor],
+            block=view.block[::-1],
+            visible=view.visible[::-1],
+        )
 
 
 def _swap_last(coordinates: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -145,7 +145,8 @@ def lies_ready(packing: Packing, tensors: tuple[Tensor, ...]) -> bool:
     if packing.turned or packing.source.op != "read" or not isinstance(view, View):
         return False
     wanted = {"f32": F32, "bf16": BF16, "i32": I32, "i16": I16}[packing.shape.element]
-    return view.mode == "at" and len(view.block) == 2 and tensors[view.tensor].dtype is wanted
+    whole = view.mode == "at" and len(view.block) == 2 and not view.visible
+    return whole and tensors[view.tensor].dtype is wanted
 
 
 def packs_left(dot: Node, machine: Machine) -> bool:
@@ -192,7 +193,7 @@ def leaves_of(operand: Node, turn: Node | None = None) -> tuple[tuple[Leaf, ...]
                     continue
                 blocked = axis - (len(node.args) - len(view.block))
                 ranged &= blocked < 0 or view.mode == "at"
-                block = view.block[blocked] if blocked >= 0 else 1
+                block = view.own[blocked] if blocked >= 0 else 1
                 leaves.setdefault(coordinate, Leaf(coordinate, view.tensor, axis, block))
         elif node.op == "transpose" and min(node.shape) > 1:
             return None

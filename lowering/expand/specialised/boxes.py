@@ -25,7 +25,7 @@ def corner(x: Expansion, node: Node) -> list[Value]:
     for axis, (coordinate, inside) in enumerate(zip(coordinates, _inside(x, node), strict=True)):
         start = x.index(coordinate)
         if axis >= first and view.mode == "at":
-            start = x.build.mul(start, x.build.constant(view.block[axis - first], I64))
+            start = x.build.mul(start, x.build.constant(view.own[axis - first], I64))
         if not inside:
             start = x.build.map("min", start, x.build.constant(_FAR, I64))
             if coordinate not in x.nonnegative:
