@@ -114,12 +114,13 @@ class Program:
         """Random numbers, the same on every device: ``"bits"`` (U32), ``"uniform"`` or ``"normal"`` (F32).
 
         They are those of Philox 4x32-10. Element (r, c) is number ``c % 4`` of the four numbers of counter
-        ``offset[r, c // 4]``, where the offset is an integer tile, [rows, groups] or stretching to that with
-        groups the columns divided by 4, rounded up; of an index it is counter ``offset + r * groups + c // 4``.
-        So a tile of [R, C] uses about R * C / 4 counters; and elements whose counters are made of where they
-        belong, as in ``row * (N // 4) + column // 4``, do not depend on the blocks. Counters have 64 bits, an
-        I32 with its sign; the upper 64 bits of Philox's are 0. The seed is the key: an integer of 64 bits, an
-        index (which does not compile anew for each value) or a [1, 1] integer tile, its lower half first.
+        ``offset[r, c // 4]``, where the offset is an integer tile, [rows, groups] or stretching to that:
+        ``groups`` are the columns divided by 4 and rounded up. Of an index it is counter
+        ``offset + r * groups + c // 4``. So a tile of [R, C] uses about R * C / 4 counters; elements whose
+        counters are made of where they belong, as in ``row * (N // 4) + column // 4``, do not depend on the
+        blocks. Counters have 64 bits, an I32 with its sign; the upper 64 bits of Philox's are 0. The seed is
+        the key: an integer of 64 bits, an index (which does not compile anew for each value) or a [1, 1]
+        integer tile, its lower half first.
 
         Uniform numbers are the upper 24 bits times 2^-24, from 0 to below 1. Normal ones are of mean 0 and
         variance 1: numbers 2k and 2k + 1 are sqrt(-2 log u) times the cosine and the sine of v turns, where u

@@ -37,5 +37,5 @@ def drawn(kind, counters, seed):
 def tile_of(kind, shape, counters, seed):
     """The numbers of a tile from counters that stretch to its quarters of columns."""
     rows, columns = shape
-    counters = np.broadcast_to(counters, (rows, max(1, columns // 4)))
+    counters = np.broadcast_to(counters, (rows, -(-columns // 4)))
     return drawn(kind, np.ascontiguousarray(counters), seed).reshape(rows, -1)[:, :columns]

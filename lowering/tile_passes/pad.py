@@ -37,9 +37,6 @@ from gizml_tile.nodes import (
 )
 from gizml_tile.rounding import Number
 
-# What moves whole elements where they are, or computes each from those at its own place.
-_SHAPES = frozenset({"transpose", "interleave", "part", "result", "value", "scalar"})
-
 
 def padded(shape: tuple[int, ...]) -> tuple[int, int]:
     """The sizes that a tile is computed in."""
@@ -137,8 +134,10 @@ class _Padding:
                 return self.add("dot", (*operands, *c), node.attr, node)
         if node.op in ALONG:
             return self.along(node, args)
-        if node.op in _SHAPES or node.is_tile:
-            return self.add(node.op, args, node.attr, node)
+        if node.is_tile:
+            made = self.add(node.op, args, node.attr, node)
+            assert made.shape == padded(node.shape), f"{node} of padded operands is {made}"
+            return made
         raise TileError(f"{node.op} takes only sizes that are powers of two", node.place)
 
     def structured(self, node: Node, args: tuple[Node, ...]) -> Node:

@@ -287,3 +287,19 @@ def test_attention_of_real_numbers(kind, length, depth):
         weights = np.exp(scores - scores.max(1, keepdims=True))
         weights /= weights.sum(1, keepdims=True)
         assert_close(out, weights @ z, (3 * depth + length) * HALF_ULP * 8)
+
+
+def test_bytes_are_packed_of_blocks_that_are_kept():
+    """A program that reads what it wrote keeps its blocks as it read them: FP8 is decoded then."""
+    rng = np.random.default_rng(4)
+    shapes = ((64, 128), (128, 64))
+    a, b = (rng.integers(-3, 4, shape).astype(np.float32).astype(TYPES["fp8"]) for shape in shapes)
+    c = np.zeros((64, 64), np.float32)
+
+    def body(p):
+        A, B, C, again = p.read(a, [64, 64]), p.read(b, [64, 64]), p.write(c, [64, 64]), p.read(c, [64, 64])
+        C.put(A.at([0, 0]) @ B.at([0, 0]), [0, 0])
+        total = p.fold(0, 2, again.at([0, 0]), lambda k, acc: acc + A.at([0, k]) @ B.at([k, 0]))
+        C.put(total, [0, 0])
+
+    agree([1], body)

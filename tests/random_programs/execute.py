@@ -156,6 +156,7 @@ class Evaluator:
             else:
                 size = view.block[axis - leading]
                 first = coordinate * size if op.attr[1] == "at" else coordinate
+                first = min(max(first, -(2**40)), 2**40)  # far outside is outside
                 axes.append(np.arange(size) + first)
         inside = np.array(True)
         for axis, positions in enumerate(axes):

@@ -395,7 +395,7 @@ def by_chance(a: Value, bits: Value, dtype: DType) -> Value:
 def draw(attr, offset: int) -> Value:
     """Random numbers of a seed, from a counter on; normal ones within 8 ulp."""
     seed, (rows, columns), kind = attr
-    groups = max(1, columns // 4)
+    groups = -(-columns // 4)
     counters = [[_wrapped(offset + row * groups + group) for group in range(groups)] for row in range(rows)]
     found = tile_of(kind, (rows, columns), np.array(counters, np.int64), seed)
     if kind == "bits":

@@ -312,6 +312,8 @@ class Packer:
     def by_table(self) -> bool:
         """Whether BF16 is looked up for FP8: for whole vectors of neighbouring bytes, with zeros around."""
         scope, view = self.scope, self.node.attr
+        if self.node in self.shared.buffers:
+            return False  # what is kept in a home is decoded already
         if self.node.op != "read" or self.node.dtype is not FP8 or self.packing.shape.element != "bf16":
             return False
         assert isinstance(view, View)
