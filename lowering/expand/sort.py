@@ -2,8 +2,8 @@
 
 A stage merges blocks of places that are in order, one upward and one downward: it compares places whose
 positions differ in one bit, from the block's highest to the lowest, and leaves the lesser where the bit is
-clear (K. E. Batcher, "Sorting networks and their applications", 1968). Blocks that are to go downward are
-complemented before and after, so that every comparison is alike. Bits of a position are in registers, where
+clear (K. E. Batcher, "Sorting networks and their applications", 1968). Which registers go downward is known;
+threads that do are complemented before and after, so that all their comparisons are alike. Bits of a position are in registers, where
 two registers trade; in lanes, which shuffle; and in warps: before such a bit is compared it changes its place
 with one of a register, through workgroup memory.
 
@@ -130,13 +130,18 @@ class _Network:
 
     def _merge(self, bits: Sequence[int], downward: int | None) -> None:
         """Put bitonic blocks in order: downward where that bit of the position is set."""
-        if not bits:
+        places = self._bits()
+        name, place = ("", 0) if downward is None else places[downward]
+        if name == "register" and all(places[bit][0] != "warp" for bit in bits):
+            turned = frozenset(r for r in range(self.keys[0].count) if r >> place & 1)
+            for bit in bits:
+                self._compare(bit, turned)
             return
-        if downward is not None:
+        if bits and downward is not None:
             self._complement(downward)
         for bit in bits:
             self._compare(bit)
-        if downward is not None:
+        if bits and downward is not None:
             self._complement(downward)
 
     def _complement(self, bit: int) -> None:
@@ -154,20 +159,27 @@ class _Network:
         flips = build.sub(build.constant(0, I32), build.map("ushr", only, build.constant(place, I32)))
         self.keys = [build.map("xor", key, build.convert(flips, _dtype(key))) for key in self.keys]
 
-    def _compare(self, bit: int) -> None:
-        """The lesser of two places to where the bit is clear, the larger to where it is set."""
+    def _compare(self, bit: int, turned: frozenset[int] = frozenset()) -> None:
+        """The lesser of two places to where the bit is clear, the larger to where it is set.
+
+        In ``turned`` registers it is the other way round.
+        """
         name, place = self._at_hand(bit)
         build, count = self.x.build, self.keys[0].count
         if name == "lane":
             others = [build.shuffle_xor(key, 1 << place) for key in self.keys]
             own = build.map("and", build.lane(), build.constant(1 << place, I32))
-            is_high = build.map("ne", own, build.constant(0, I32))
-            stays = build.map("xor", self._less(self.keys, others), is_high)
+            sides = [build.map(op, own, build.constant(0, I32)) for op in ("ne", "eq")[: 1 + bool(turned)]]
+            takes_larger = build.pick(build.join(sides), [int(r in turned) for r in range(count)])
+            stays = build.map("xor", self._less(self.keys, others), takes_larger)
             self.keys = [build.select(stays, *pair) for pair in zip(self.keys, others, strict=True)]
             return
         low = [r for r in range(count) if not r >> place & 1]
         lesser, larger = self._in_order(low, [r | 1 << place for r in low])
-        order = [low.index(r & ~(1 << place)) + len(low) * (r >> place & 1) for r in range(count)]
+        order = [
+            low.index(r & ~(1 << place)) + len(low) * ((r >> place & 1) != (r in turned))
+            for r in range(count)
+        ]
         self.keys = [build.pick(build.join(pair), order) for pair in zip(lesser, larger, strict=True)]
 
     def _in_order(self, one: Sequence[int], other: Sequence[int]) -> tuple[list[Value], list[Value]]:
@@ -175,7 +187,11 @@ class _Network:
         build = self.x.build
         a, b = ([build.pick(key, registers) for key in self.keys] for registers in (one, other))
         if len(self.keys) == 1:
-            return [build.map("min", a[0], b[0])], [build.map("max", a[0], b[0])]
+            lesser = build.map("min", a[0], b[0])
+            if lesser.dtype is I32:
+                return [lesser], [build.map("max", a[0], b[0])]
+            # Of 64 bits what is left of both takes one operation a word, and a maximum a comparison too.
+            return [lesser], [build.map("xor", build.map("xor", a[0], b[0]), lesser)]
         less = self._less(a, b)
         pairs = list(zip(a, b, strict=True))
         return [build.select(less, *pair) for pair in pairs], [
