@@ -3,9 +3,9 @@
 A stage merges blocks of places that are in order, one upward and one downward: it compares places whose
 positions differ in one bit, from the block's highest to the lowest, and leaves the lesser where the bit is
 clear (K. E. Batcher, "Sorting networks and their applications", 1968). Which registers go downward is known;
-threads that do are complemented before and after, so that all their comparisons are alike. Bits of a position are in registers, where
-two registers trade; in lanes, which shuffle; and in warps: before such a bit is compared it changes its place
-with one of a register, through workgroup memory.
+threads that do have their keys complemented before and after, so that all comparisons are alike. Bits of a
+position are in registers, where two registers trade; in lanes, which shuffle; and in warps: before such a bit
+is compared it changes its place with one of a register, through workgroup memory.
 
 Of blocks of k places in order, one upward and one downward, the lesser at each place are the k least of both,
 and bitonic again. So the first k of a tile need sorting in blocks of k, and then halve it again and again.
