@@ -2,7 +2,7 @@
 
 from gizml_tile import dispatch as dispatch
 from gizml_tile import layout as layout
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64, DType
 from gizml_tile.errors import TileError
 from gizml_tile.grids import cdiv
 from gizml_tile.index import Index
@@ -16,6 +16,7 @@ from gizml_tile.views import In, Out
 
 __all__ = [
     "BF16",
+    "E5M2",
     "F16",
     "F32",
     "FP8",

@@ -90,9 +90,9 @@ def _tensor(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...]) -> n
     reach = [step * (size - 1) for size, step in zip(shape, strides, strict=True) if size]
     before = -sum(step for step in reach if step < 0)
     elements = before + sum(step for step in reach if step > 0) + 1
-    memory = np.frombuffer(_reserve(elements * kind.itemsize), kind)
+    memory = _reserve(elements * kind.itemsize)
     steps = tuple(stride * kind.itemsize for stride in strides)
-    return np.lib.stride_tricks.as_strided(memory[before:], shape, steps)
+    return np.ndarray(shape, kind, memory, before * kind.itemsize, steps)
 
 
 def _reserve(size: int) -> mmap.mmap:

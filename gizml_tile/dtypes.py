@@ -23,6 +23,7 @@ class DType(IntEnum):
     U16 = 10
     U32 = 11
     U64 = 12
+    E5M2 = 13
 
     @property
     def bits(self) -> int:
@@ -56,11 +57,13 @@ class DType(IntEnum):
         return self.name
 
 
-MASK, F32, F16, BF16, FP8 = DType.MASK, DType.F32, DType.F16, DType.BF16, DType.FP8
+MASK, F32, F16, BF16 = DType.MASK, DType.F32, DType.F16, DType.BF16
+# OCP's types of 8 bits: E4M3, which has no infinities and more bits, and E5M2, the upper half of an F16.
+FP8, E5M2 = DType.FP8, DType.E5M2
 I8, U8, I16, U16 = DType.I8, DType.U8, DType.I16, DType.U16
 I32, U32, I64, U64 = DType.I32, DType.U32, DType.I64, DType.U64
 
-FLOATS = frozenset({F32, F16, BF16, FP8})
+FLOATS = frozenset({F32, F16, BF16, FP8, E5M2})
 UNSIGNED = frozenset({U8, U16, U32, U64})
 INTEGERS = frozenset({I8, I16, I32, I64}) | UNSIGNED
 # The types that mathematics is done in, beside masks.
@@ -69,7 +72,7 @@ MATHEMATICAL = frozenset({F32, I32, I64, U32, U64})
 ACCUMULATED = frozenset({F32, F16, BF16, I32, I64})
 
 _BITS = {
-    **dict.fromkeys((MASK, I8, U8, FP8), 8),
+    **dict.fromkeys((MASK, I8, U8, FP8, E5M2), 8),
     **dict.fromkeys((I16, U16, F16, BF16), 16),
     **dict.fromkeys((I32, U32, F32), 32),
     **dict.fromkeys((I64, U64), 64),
@@ -90,6 +93,7 @@ _NUMPY_NAMES = {
     "uint32": U32,
     "uint64": U64,
     "float8_e4m3fn": FP8,
+    "float8_e5m2": E5M2,
 }
 
 _INTEGER_RANGE = {
@@ -133,11 +137,11 @@ def from_numpy(dtype: object) -> DType | None:
 
 
 def to_numpy(dtype: DType) -> np.dtype[np.generic]:
-    """The NumPy type (ml_dtypes for BF16 and FP8) whose elements have this storage type."""
+    """The NumPy type (ml_dtypes for BF16, FP8 and E5M2) whose elements have this storage type."""
     import ml_dtypes
 
     name = next(name for name, known in _NUMPY_NAMES.items() if known is dtype)
-    return np.dtype(getattr(ml_dtypes, name) if dtype in (BF16, FP8) else name)
+    return np.dtype(getattr(ml_dtypes, name) if dtype in (BF16, FP8, E5M2) else name)
 
 
 def as_dtype(value: object) -> DType | None:

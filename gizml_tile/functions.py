@@ -247,7 +247,7 @@ class Functions(Operators):
 
     def bitcast(self, dtype: object) -> Tile:
         """The same bits as another type of the same width: F32, I32 and U32, F16, BF16, I16 and
-        U16, FP8, I8 and U8, I64 and U64.
+        U16, FP8, E5M2, I8 and U8, I64 and U64.
 
         Of a NaN they are those of some NaN.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, DType
 
 Number = int | float | bool
 
@@ -14,6 +14,7 @@ FLOAT_FORMATS = {
     F16: (11, -24, 65504.0),
     BF16: (8, -133, float.fromhex("0x1.fep127")),
     FP8: (4, -9, 448.0),
+    E5M2: (3, -16, 57344.0),
 }
 
 

@@ -191,8 +191,8 @@ class Tile(Functions, AlongAxis, Shaping):
     def to(self, dtype: object, *, random: object = None) -> Tile:
         """The values as a store to ``dtype`` and a load give them.
 
-        To a float type rounds once to nearest even (FP8 saturates at 448, F16 and BF16 overflow to
-        infinity); a float to an integer truncates toward zero and saturates, NaN gives 0; an integer
+        To a float type rounds once to nearest even (FP8 saturates at 448; F16, BF16 and E5M2 overflow
+        to infinity); a float to an integer truncates toward zero and saturates, NaN gives 0; an integer
         to a narrower one wraps; a mask gives 0 and 1.
 
         With ``random``, a U32 tile as ``p.random`` gives, a float is rounded up or down to a narrower float

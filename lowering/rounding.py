@@ -41,17 +41,38 @@ def half_value(e: Arithmetic[V], bits: V) -> V:
 
 def half_bits(e: Arithmetic[V], x: V) -> V:
     """The F16 nearest to x, infinity where it overflows."""
+    return _bits_of_half(e, x, 10)
+
+
+def e5m2_value(e: Arithmetic[V], bits: V) -> V:
+    """The value of E5M2 bits, which are the upper ones of an F16."""
+    return half_value(e, e.shift_left(bits, 8))
+
+
+def e5m2_bits(e: Arithmetic[V], x: V) -> V:
+    """The E5M2 nearest to x, infinity where it overflows."""
+    return _bits_of_half(e, x, 2)
+
+
+def _bits_of_half(e: Arithmetic[V], x: V, digits: int) -> V:
+    """The nearest to x of the floats with F16's exponents and so many bits after the point."""
     bits = e.as_bits(x)
-    size = _size(e, bits)
-    normal = e.bits_sub(e.shift_right_logical(_rounded_to_even(e, size, 13), 13), e.bits_constant(112 << 10))
-    # Beside 0.5 a float's last bit is 2^-24, the unit of F16's subnormals.
-    subnormal = e.bits_sub(e.as_bits(e.add(e.from_bits(size), e.constant(0.5))), e.bits_constant(0x3F000000))
+    size, dropped = _size(e, bits), 23 - digits
+    rounded = e.shift_right_logical(_rounded_to_even(e, size, dropped), dropped)
+    normal = e.bits_sub(rounded, e.bits_constant(112 << digits))
+    # Beside 2^(9 - digits) a float's last bit is the unit of subnormals, for F16 2^-24 beside 0.5.
+    anchor = 2.0 ** (9 - digits)
+    anchor_bits = 127 + 9 - digits << 23
+    subnormal = e.bits_sub(
+        e.as_bits(e.add(e.from_bits(size), e.constant(anchor))), e.bits_constant(anchor_bits)
+    )
     small = e.bits_less(size, e.bits_constant(0x38800000))
     chosen = e.bits_select(small, subnormal, normal)
-    infinity = e.bits_constant(0x7C00)
+    infinity = e.bits_constant(31 << digits)
     chosen = e.bits_select(e.bits_less(infinity, chosen), infinity, chosen)
-    chosen = e.bits_select(_is_nan(e, size), e.bits_constant(0x7E00), chosen)
-    sign = e.bits_and(e.shift_right_logical(bits, 16), e.bits_constant(0x8000))
+    quiet = e.bits_constant((31 << digits) + (1 << digits - 1))
+    chosen = e.bits_select(_is_nan(e, size), quiet, chosen)
+    sign = e.bits_and(e.shift_right_logical(bits, 26 - digits), e.bits_constant(32 << digits))
     return e.bits_or(chosen, sign)
 
 

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 from philox import tile_of
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I64, MASK, U64, integer_range, to_numpy
+from gizml_tile.dtypes import E5M2, F16, F32, FP8, I64, MASK, U64, integer_range, to_numpy
 from gizml_tile.nodes import COMPARISONS, REDUCTIONS, places
 from gizml_tile.rounding import round_to
 
@@ -232,7 +232,7 @@ class _Run:
             if source.is_float:
                 return _truncated(values, dtype)
             return _wrapped(values, dtype)
-        if source in (F32, F16, BF16, FP8):
+        if source.is_float:
             return self.rounded(values, dtype)
         if source is MASK:
             return values.astype(self.real)
@@ -250,6 +250,8 @@ class _Run:
         if dtype is FP8:
             clipped = np.clip(narrow, -448, 448)
             return clipped.astype(ml_dtypes.float8_e4m3fn).astype(self.real)
+        if dtype is E5M2:
+            return narrow.astype(ml_dtypes.float8_e5m2).astype(self.real)
         return narrow.astype(ml_dtypes.bfloat16).astype(self.real)
 
     def op_to(self, node, a):

@@ -39,6 +39,7 @@ _NAMES = {
     5: "complex",
     6: "bool",
     10: "float8_e4m3fn",
+    12: "float8_e5m2",
 }
 _DTYPES = {
     (0, 8): DType.I8,
@@ -54,6 +55,7 @@ _DTYPES = {
     (4, 16): DType.BF16,
     (6, 8): DType.MASK,
     (10, 8): DType.FP8,
+    (12, 8): DType.E5M2,
 }
 # Memory of kinds 3 and 11 is the host's, pinned for CUDA or HIP.
 _DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 8: "metal", 10: "hip", 11: "cpu", 13: "cuda"}

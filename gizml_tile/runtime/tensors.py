@@ -20,8 +20,8 @@ from .objects import DATA_AT, layout_holds
 _NUMPY_DTYPES: dict[Any, DType] = {}
 _TORCH_DTYPES: dict[Any, DType] = {}
 _SUPPORTED = (
-    "float32, float16, bfloat16, float8_e4m3fn, int8, uint8, int16, uint16, int32, uint32, int64, uint64 and "
-    "bool"
+    "float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8, uint8, int16, uint16, int32, uint32, "
+    "int64, uint64 and bool"
 )
 # The device of memory that no driver knows.
 _SOME_GPU = "cuda"
@@ -290,7 +290,7 @@ def _describe_torch(tensor: Any, torch: Any, what: str) -> TensorInfo:
 
 def _numpy_name(name: str) -> object:
     """The NumPy type of a name, ml_dtypes' types included; None where there is none."""
-    if name in ("bfloat16", "float8_e4m3fn"):
+    if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         import ml_dtypes
 
         return getattr(ml_dtypes, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 
-from gizml_tile.dtypes import BF16, F16, F32, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, DType
 from gizml_tile.lowering.kernel_ir.instructions import Number
 from gizml_tile.rounding import round_to
 
@@ -21,6 +21,9 @@ def bits(number: Number, dtype: DType) -> int:
         return int.from_bytes(struct.pack(">f", value)[:2], "big")
     if dtype is F16:
         return int.from_bytes(struct.pack(">e", value), "big")
+    if dtype is E5M2:
+        # The upper half of an F16.
+        return struct.pack(">e", value)[0]
     return _e4m3(value)
 
 

@@ -1,13 +1,14 @@
 """Storage types to the types that mathematics is done in, and back, bit for bit as on every device.
 
 The conversions that a kernel is left with are those that a target has: between F32 and F16; from BF16 to
-F32, and back with ``bf16_convert``; FP8 with F32 and F16 where there is ``fp8_convert``; 8 and 16 bits with
-I32; I32 with I64; U32 to I64; I32, U32, I64 and U64 with F32, and F32 to every integer.
+F32, and back with ``bf16_convert``; FP8 with F32 and F16 where there is ``fp8_convert``; integers of 8 and 16
+bits with I32; I32 with I64; U32 to I64; I32, U32, I64 and U64 with F32, and F32 to every integer. Those of
+E5M2 are made of operations on bits.
 """
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I16, I32, I64, MASK, U8, U32, U64, DType, math_dtype
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I16, I32, I64, MASK, U8, U32, U64, DType, math_dtype
 from gizml_tile.lowering import rounding
 from gizml_tile.lowering.expand.arithmetic import KernelArithmetic
 from gizml_tile.lowering.expand.chunks import in_chunks
@@ -64,6 +65,8 @@ def convert(build: Builder, target: Target, value: Value, dtype: DType) -> Value
     if source.is_float:
         if source is FP8 and dtype is F16 and target.can("fp8_convert"):
             return build.convert(value, F16)
+        if source is E5M2 and dtype is F16:
+            return _half_of(build, value)
         wide = _widen(build, target, value)
         return _narrow(build, target, wide, dtype) if dtype.is_float else build.convert(wide, dtype)
     if dtype.is_float:
@@ -79,6 +82,8 @@ def _number_of(build: Builder, mask: Value, dtype: DType) -> Value:
 
 def _widen(build: Builder, target: Target, value: Value) -> Value:
     """A float of any type as F32, which holds all their values."""
+    if value.dtype is E5M2:
+        value = _half_of(build, value)
     if value.dtype is not FP8 or target.can("fp8_convert"):
         return build.convert(value, F32)
 
@@ -89,18 +94,25 @@ def _widen(build: Builder, target: Target, value: Value) -> Value:
     return in_chunks(build, decode, value)
 
 
+def _half_of(build: Builder, value: Value) -> Value:
+    """E5M2 as F16, whose upper half they are."""
+    bits = build.convert(build.bitcast(value, U8), I32)
+    return build.bitcast(build.convert(build.map("shl", bits, build.constant(8, I32)), I16), F16)
+
+
 def _narrow(build: Builder, target: Target, value: Value, dtype: DType) -> Value:
     """An F32 rounded once to another float type."""
     if dtype in (F32, F16):
         return build.convert(value, dtype)
-    if target.can("bf16_convert" if dtype is BF16 else "fp8_convert"):
+    if dtype is not E5M2 and target.can("bf16_convert" if dtype is BF16 else "fp8_convert"):
         return build.convert(value, dtype)
 
     def encode(single: Value) -> Value:
         arithmetic = KernelArithmetic(build, target)
         if dtype is BF16:
             return build.bitcast(build.convert(rounding.bfloat16_bits(arithmetic, single), I16), BF16)
-        return build.bitcast(build.convert(rounding.float8_bits(arithmetic, single), U8), FP8)
+        bits = rounding.e5m2_bits if dtype is E5M2 else rounding.float8_bits
+        return build.bitcast(build.convert(bits(arithmetic, single), U8), dtype)
 
     return in_chunks(build, encode, value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I32, DType
 from gizml_tile.errors import Place
 from gizml_tile.layout import Linear, vector_width
 from gizml_tile.layout.bits import bit_length
@@ -23,10 +23,10 @@ _WIDE = 4  # neighbours that a thread reads of an operand at once for multiply-a
 # What an operand type of an atom holds exactly; of F32 cut to TF32, with 10 bits after the point, all but
 # F32 itself.
 _EXACT: dict[DType, frozenset[DType]] = {
-    F16: frozenset({F16, FP8}),
-    BF16: frozenset({BF16, FP8}),
+    F16: frozenset({F16, FP8, E5M2}),
+    BF16: frozenset({BF16, FP8, E5M2}),
     FP8: frozenset({FP8}),
-    F32: frozenset({F32, F16, BF16, FP8}),
+    F32: frozenset({F32, F16, BF16, FP8, E5M2}),
 }
 
 Basis = tuple[int, int]

@@ -1,6 +1,6 @@
 """The kernel IR's arithmetic on NumPy arrays, bit by bit as a device does it.
 
-Registers of F32, F16, integers and masks are arrays of NumPy's own types; BF16 and FP8 are their bits
+Registers of F32, F16, integers and masks are arrays of NumPy's own types; BF16, FP8 and E5M2 are their bits
 as unsigned integers, since NumPy moves those much faster than the types of ml_dtypes.
 """
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gizml_tile.dtypes import (
     BF16,
+    E5M2,
     F16,
     F32,
     FP8,
@@ -39,6 +40,7 @@ HELD: dict[DType, np.dtype[Any]] = {
     F16: np.dtype(np.float16),
     BF16: np.dtype(np.uint16),
     FP8: np.dtype(np.uint8),
+    E5M2: np.dtype(np.uint8),
     I8: np.dtype(np.int8),
     U8: np.dtype(np.uint8),
     I16: np.dtype(np.int16),
@@ -72,24 +74,26 @@ def to_float32(value: Array, dtype: DType) -> Array:
         return value
     if dtype is BF16:
         return (value.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    if dtype is FP8:
-        return _float8_values()[value]
+    if dtype in (FP8, E5M2):
+        return _float8_values(dtype)[value]
     return value.astype(np.float32)
 
 
 @cache
-def _float8_values() -> Array:
-    return np.arange(256, dtype=np.uint8).view(storage(FP8)).astype(np.float32)
+def _float8_values(dtype: DType) -> Array:
+    return np.arange(256, dtype=np.uint8).view(storage(dtype)).astype(np.float32)
 
 
 def from_float32(value: Array, dtype: DType) -> Array:
-    """Rounds to nearest even; FP8 saturates."""
+    """Rounds to nearest even; FP8 saturates, others overflow to infinity."""
     if dtype is F32:
         return value
     if dtype is F16:
         return value.astype(np.float16)
     if dtype is FP8:
         return np.clip(value, np.float32(-448), np.float32(448)).astype(storage(FP8)).view(np.uint8)
+    if dtype is E5M2:
+        return value.astype(storage(E5M2)).view(np.uint8)
     bits = np.ascontiguousarray(value).view(np.uint32)
     rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(16)
     nan = np.isnan(value)
@@ -103,7 +107,7 @@ def convert(value: Array, source: DType, to: DType) -> Array:
     if source is to:
         return value
     if to is MASK:
-        return np.asarray(value != 0) if source not in (BF16, FP8) else to_float32(value, source) != 0
+        return np.asarray(value != 0) if source not in (BF16, FP8, E5M2) else to_float32(value, source) != 0
     if source.is_float and to.is_float:
         return from_float32(to_float32(value, source), to)
     if to.is_float:

@@ -139,9 +139,8 @@ def strided(rng, shape, dtype, steps=None, gap=None):
             extent += gap or 0
     before = 64 - sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True) if stride < 0)
     data = random_values(rng, before + extent + 64, dtype)
-    view = np.lib.stride_tricks.as_strided(
-        data[before:], shape, [stride * kind.itemsize for stride in strides]
-    )
+    byte_strides = [stride * kind.itemsize for stride in strides]
+    view = np.ndarray(tuple(shape), kind, data.view(np.uint8).data, before * kind.itemsize, byte_strides)
     return Memory(data, before, tuple(shape), tuple(strides)), view
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from expansion_kernels import distinct, empty_program, expansion, give, holders, named, run, take
 
-from gizml_tile.dtypes import BF16, F32, FP8, I8, I64, MASK, U8, U16, U32, U64
+from gizml_tile.dtypes import BF16, E5M2, F32, FP8, I8, I64, MASK, U8, U16, U32, U64
 from gizml_tile.errors import TileError
 from gizml_tile.layout import Linear, blocked, conversion
 from gizml_tile.layout.bits import bit_length
@@ -80,7 +80,7 @@ def check(source, target, dtype, way=None):
 
 
 SHAPES = [(16, 16), (32, 32), (64, 16), (16, 64), (128, 8), (1, 256), (256, 1), (64, 64)]
-DTYPES = [F32, BF16, FP8, I64, MASK, U8, I8, U16, U32, U64]
+DTYPES = [F32, BF16, FP8, E5M2, I64, MASK, U8, I8, U16, U32, U64]
 
 
 @pytest.mark.parametrize("seed", range(60))

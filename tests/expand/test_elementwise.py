@@ -10,6 +10,7 @@ from floats import SPECIAL, TRUE, same, sample, ulps
 
 from gizml_tile.dtypes import (
     BF16,
+    E5M2,
     F16,
     F32,
     FP8,
@@ -29,7 +30,7 @@ from gizml_tile.lowering.expand import integers
 from gizml_tile.lowering.expand.elementwise import expand_index
 from gizml_tile.nodes import APPROXIMABLE, UNARY_FLOAT, make, param
 
-FLOATS = [F32, F16, BF16, FP8]
+FLOATS = [F32, F16, BF16, FP8, E5M2]
 INTEGERS = [I8, U8, I16, U16, I32, U32, I64, U64]
 # The oldest, one that converts BF16, one that converts FP8 too.
 ARCHS = ["sm_75", "sm_80", "sm_90a"]
@@ -180,7 +181,7 @@ def test_transpose_renames():
     assert_same(computed("transpose", [F16], [x]), x, x)
 
 
-@pytest.mark.parametrize("dtype", [F32, F16, BF16, FP8, I32, I64, U32, U64, I8])
+@pytest.mark.parametrize("dtype", [F32, F16, BF16, FP8, E5M2, I32, I64, U32, U64, I8])
 def test_value_of_an_index(dtype):
     x = padded(values(I64))
     made = kernel("to", [I64], dtype, "sm_75")

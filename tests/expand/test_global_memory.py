@@ -8,12 +8,12 @@ from expansion_kernels import named, run_program, strided
 from test_convert import accumulator, random_layout
 from tile_ir_interpreter import interpret
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64
 from gizml_tile.layout import blocked
 from gizml_tile.lowering.simulate import Memory
 from gizml_tile.program import trace
 
-FLOATS = [F32, F16, BF16, FP8]
+FLOATS = [F32, F16, BF16, FP8, E5M2]
 
 
 def same(one, other):
@@ -27,7 +27,13 @@ def check(program, memories, views, grid, layouts, **settings):
     """Simulate a program and interpret it on copies: all of the memory must agree."""
     copies = [memory.data.copy() for memory in memories]
     others = [
-        np.lib.stride_tricks.as_strided(copy[memory.offset :], view.shape, view.strides)
+        np.ndarray(
+            view.shape,
+            view.dtype,
+            copy.view(np.uint8).data,
+            memory.offset * copy.itemsize,
+            view.strides,
+        )
         for copy, memory, view in zip(copies, memories, views, strict=True)
     ]
     interpret(program, others, grid, settings.get("scalars", ()))

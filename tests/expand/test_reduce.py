@@ -9,6 +9,7 @@ from test_convert import accumulator, random_layout
 
 from gizml_tile.dtypes import (
     BF16,
+    E5M2,
     F16,
     F32,
     FP8,
@@ -30,7 +31,7 @@ from gizml_tile.lowering.expand.reduce import expand_reduce
 from gizml_tile.nodes import Tensor, View, make
 
 SHAPES = [(1, 256), (256, 1), (16, 64), (64, 16), (64, 64), (4, 32), (1, 2048), (128, 8), (1, 1)]
-DTYPES = [F32, F32, BF16, F16, FP8, I8, U8, I16, I32, I64, U16, U32, U64, MASK, MASK]
+DTYPES = [F32, F32, BF16, F16, FP8, E5M2, I8, U8, I16, I32, I64, U16, U32, U64, MASK, MASK]
 
 
 def reduced(op, axis, dtype, layout, home, elements):

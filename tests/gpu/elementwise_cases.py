@@ -63,10 +63,10 @@ def unsigned(p, x, y, s, t, *, BM=16, BN=32):
 
 
 @tile.kernel(grid=lambda i8, **named: by_blocks(i8, **named))
-def conversions(p, x, f16, bf16, fp8, i8, u8, i64, u16, u32, u64, *, BM=8, BN=32):
+def conversions(p, x, f16, bf16, fp8, e5m2, i8, u8, i64, u16, u32, u64, *, BM=8, BN=32):
     j, i = p.id(0), p.id(1)
     a = p.read(x, [BM, BN])[i, j]
-    for out, dtype in [(f16, tile.F16), (bf16, tile.BF16), (fp8, tile.FP8)]:
+    for out, dtype in [(f16, tile.F16), (bf16, tile.BF16), (fp8, tile.FP8), (e5m2, tile.E5M2)]:
         p.write(out, [BM, BN])[i, j] = a.to(dtype)
     outs = [(i8, tile.I8), (u8, tile.U8), (i64, tile.I64), (u16, tile.U16), (u32, tile.U32), (u64, tile.U64)]
     for out, dtype in outs:
@@ -163,7 +163,7 @@ CASES = [
             add,
             lambda kind=kind: [*(numbers(3001, kind=kind, seed=s) for s in (1, 2)), room(3001, kind=kind)],
         )
-        for kind in ("f32", "bf16", "f16", "fp8", "i4", "i8")
+        for kind in ("f32", "bf16", "f16", "fp8", "e5m2", "i4", "i8")
     ),
     Case("add, whole blocks", add, lambda: [numbers(4096), numbers(4096, seed=1), room(4096)]),
     Case("functions", functions, lambda: [hard(19, 100), room(19, 100), room(19, 100)]),
@@ -207,7 +207,8 @@ CASES = [
         conversions,
         lambda: [
             hard(10, 40),
-            *(room(10, 40, kind=kind) for kind in ("f16", "bf16", "fp8", "i1", "u1", "i8", "u2", "u4", "u8")),
+            *(room(10, 40, kind=kind) for kind in ("f16", "bf16", "fp8", "e5m2")),
+            *(room(10, 40, kind=kind) for kind in ("i1", "u1", "i8", "u2", "u4", "u8")),
         ],
     ),
     Case("masks", masks, lambda: [numbers(20, 70), marks(20, 70), room(20, 70), np.zeros((20, 70), bool)]),

@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from ml_dtypes import bfloat16, float8_e4m3fn
+from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2
 
 import gizml_tile as tile
 
 HALF_ULP = 2.0**-24
 TYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": bfloat16, "fp8": float8_e4m3fn}
+TYPES |= {"e5m2": float8_e5m2}
 TYPES |= {name: np.dtype(name) for name in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")}
 # Relative: what rounding to a type may move a value by, and the next value may be away.
 ROUNDINGS = {np.dtype(bfloat16): 2.0**-7, np.dtype(np.float16): 2.0**-10, np.dtype(float8_e4m3fn): 2.0**-3}
+ROUNDINGS |= {np.dtype(float8_e5m2): 2.0**-2}
 
 Arrays = Sequence[np.ndarray]
 

@@ -64,7 +64,8 @@ def test_grids():
         (
             value,
             "x=f64[4]",
-            "x=f64[4]: no type 'f64'; types are bf16, bool, f16, f32, fp8, i16, i32, i64, i8, mask, u8",
+            "x=f64[4]: no type 'f64'; types are bf16, bool, e5m2, f16, f32, fp8, i16, i32, i64, i8, mask, "
+            "u16, u32, u64, u8",
         ),
         (value, "x=f32[4,4]:1", "x=f32[4,4]:1: 2 sizes but 1 strides"),
         (value, "x=[1]", "x=[1]: an argument is a tensor such as f32[8,16], or a number"),

@@ -14,6 +14,7 @@ from small_kernels import SmallKernel
 
 from gizml_tile.dtypes import (
     BF16,
+    E5M2,
     F16,
     F32,
     FP8,
@@ -36,7 +37,7 @@ from gizml_tile.lowering.simulate import Memory
 
 THREADS = 64
 COUNT = 8
-STORED = (F32, F16, BF16, FP8, I8, U8, I16, U16, I32, U32, I64, U64)
+STORED = (F32, F16, BF16, FP8, E5M2, I8, U8, I16, U16, I32, U32, I64, U64)
 # Divisors are not 0, and counts of shifts are those of bits.
 FLOATS = "neg abs add sub mul fma div sqrt min max".split() + sorted(COMPARISONS)
 INTEGERS = "neg abs popcount clz add sub mul div rem min max and or xor not shl shr ushr".split()
@@ -202,7 +203,7 @@ CASES: dict[str, Build] = {
     "high I32": _operation("high", I32),
     **{f"{source} to {to}": _conversion(source, to) for source, to in CONVERSIONS},
     **{f"bits of {a} as {b}": _bits(a, b) for a, b in [(F32, I32), (I16, BF16), (BF16, I16), (U8, FP8)]},
-    **{f"bits of {a} as {b}": _bits(a, b) for a, b in [(I32, U32), (U64, I64)]},
+    **{f"bits of {a} as {b}": _bits(a, b) for a, b in [(I32, U32), (U64, I64), (U8, E5M2)]},
     **{f"shuffles of {dtype}": _shuffles(dtype) for dtype in STORED},
     **{
         f"{width} x {dtype}": _accesses(dtype, width)

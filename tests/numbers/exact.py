@@ -7,9 +7,9 @@ import math
 import ml_dtypes
 import numpy as np
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, INTEGERS, MASK, DType, integer_range, to_numpy
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, INTEGERS, MASK, DType, integer_range, to_numpy
 
-STORAGE = [F32, F16, BF16, FP8, *sorted(INTEGERS), MASK]
+STORAGE = [F32, F16, BF16, FP8, E5M2, *sorted(INTEGERS), MASK]
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.int32, 8: np.int64}
 
 

@@ -10,12 +10,12 @@ from loops import FASTEST, VARIANTS, Variant, compile_loop
 from loops import convert as compiled_convert
 from numpy_arithmetic import NumpyArithmetic
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, DType, to_numpy
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I32, DType, to_numpy
 from gizml_tile.lowering import rounding
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.storage import storage_kind
 
-NARROW = [F16, BF16, FP8]
+NARROW = [F16, BF16, FP8, E5M2]
 
 
 def _decoded(variant: Variant, dtype: DType, raw: np.ndarray) -> np.ndarray:
@@ -131,6 +131,7 @@ def test_the_shared_roundings_equal_numpy_types() -> None:
         (BF16, rounding.bfloat16_bits, rounding.bfloat16_value),
         (F16, rounding.half_bits, rounding.half_value),
         (FP8, rounding.float8_bits, rounding.float8_value),
+        (E5M2, rounding.e5m2_bits, rounding.e5m2_value),
     ):
         patterns = all_patterns(dtype)
         raw = bits_of(patterns)

@@ -11,6 +11,7 @@ from writer import FLOATS, INTEGERS, Writer
 
 from gizml_tile.dtypes import (
     BF16,
+    E5M2,
     F16,
     F32,
     FP8,
@@ -192,7 +193,7 @@ class Generator:
         if dtype is MASK:
             return MASK
         if dtype.is_float:
-            return self.random.choice([F32, F32, F32, F16, BF16, FP8])
+            return self.random.choice([F32, F32, F32, F16, BF16, FP8, E5M2])
         return self.random.choice([dtype, I64])
 
     def program(self) -> Program:

@@ -9,9 +9,9 @@ from generate import Generator
 from programs import INDEX, Arg, Axis, Block, Literal, Op, Program, TensorSpec, Type, ViewSpec
 from writer import Writer
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I32, MASK, U8, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I32, MASK, U8, DType
 
-FLOATS = [F32, F32, F16, F16, BF16, BF16, BF16, FP8]
+FLOATS = [F32, F32, F16, F16, BF16, BF16, BF16, FP8, E5M2]
 ROWS = [1, 8, 16, 16, 32, 64, 64, 128]
 DEPTHS = [4, 8, 16, 16, 32, 32, 64]
 TURNS = [(0, 1)] * 6 + [(0, 2), (1, 1), (3, -1)]
@@ -216,7 +216,7 @@ class Turn:
             case "unary":
                 return inside.emit(self.random.choice(["neg", "relu", "abs", "tanh"]), kind, found)
             case "to":
-                narrow = self.random.choice([F16, BF16, FP8, F32])
+                narrow = self.random.choice([F16, BF16, FP8, E5M2, F32])
                 return inside.emit("to", Type(narrow, shape), found, attr=narrow)
             case "select":
                 mask = inside.emit("lt", Type(MASK, shape), found, Literal(0.5))

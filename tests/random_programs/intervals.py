@@ -15,9 +15,22 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from ml_dtypes import bfloat16, float8_e4m3fn
+from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I32, I64, MASK, DType, integer_range, math_dtype, to_numpy
+from gizml_tile.dtypes import (
+    BF16,
+    E5M2,
+    F16,
+    F32,
+    FP8,
+    I32,
+    I64,
+    MASK,
+    DType,
+    integer_range,
+    math_dtype,
+    to_numpy,
+)
 
 UNIT = 2.0**-24  # half an ulp of float32, relative
 
@@ -169,6 +182,8 @@ def round_to(x: np.ndarray, dtype: DType) -> np.ndarray:
             return x.astype(bfloat16).astype(np.float32)
         if dtype is FP8:
             return np.clip(x, -448, 448).astype(float8_e4m3fn).astype(np.float32)
+        if dtype is E5M2:
+            return x.astype(float8_e5m2).astype(np.float32)
         return x
 
 

@@ -27,7 +27,7 @@ from intervals import (
 from philox import tile_of
 from stochastic import rounded
 
-from gizml_tile.dtypes import BF16, F32, FP8, I32, MASK, U32, DType, to_numpy
+from gizml_tile.dtypes import BF16, E5M2, F32, FP8, I32, MASK, U32, DType, to_numpy
 
 
 def gelu(x):
@@ -289,7 +289,7 @@ def dot(a: Value, b: Value, *, tf32: bool = False) -> Value:
         size = (abs(centre[0]) + radius[0]) @ (abs(centre[1]) + radius[1])
         cut = (2.0**-11 * [a.dtype, b.dtype].count(F32) + 2.0**-22) if tf32 else 0
         slack = size - abs(centre[0]) @ abs(centre[1]) + (depth * UNIT * 1.001 + 1e-13 + cut) * size
-        if {a.dtype, b.dtype} <= {BF16, FP8}:
+        if {a.dtype, b.dtype} <= {BF16, FP8, E5M2}:
             # The hardware's pair instruction may take and give subnormals as zeros.
             slack = slack + 2.0**-126 * (depth + abs(wide[0]).sum(1, keepdims=True) + abs(wide[2]).sum(0))
         slack = slack + depth * 2.0**-149 * (size > 0)

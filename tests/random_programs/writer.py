@@ -13,6 +13,7 @@ from shapes import move
 
 from gizml_tile.dtypes import (
     BF16,
+    E5M2,
     F16,
     F32,
     FP8,
@@ -29,8 +30,8 @@ from gizml_tile.dtypes import (
 )
 from gizml_tile.nodes import broadcast, promote
 
-CAST = [F32, I32, U32, F16, BF16, I16, U16, FP8, I8, U8, I64]
-FLOATS = [F32, F32, F32, F16, BF16, FP8]
+CAST = [F32, I32, U32, F16, BF16, I16, U16, FP8, E5M2, I8, U8, I64]
+FLOATS = [F32, F32, F32, F16, BF16, FP8, E5M2]
 INTEGERS = [I32, I32, I8, U8, I16, I64, U32, U16]
 IEEE_UNARY = "neg abs sqrt rsqrt reciprocal relu floor ceil trunc round sign".split()
 FUNCTIONS = """exp exp2 expm1 log log2 log1p sigmoid tanh silu softplus erf gelu gelu_erf sin cos""".split()
@@ -313,7 +314,7 @@ class Writer:
 
     def convert(self) -> str:
         a = self.pick(lambda t: t.dtype is not None) or self.floats()
-        dtype = self.random.choice([F32, F16, BF16, FP8, F32, I32, I64, I16, I8, U8, U16, U32])
+        dtype = self.random.choice([F32, F16, BF16, FP8, E5M2, F32, I32, I64, I16, I8, U8, U16, U32])
         return self.emit("to", Type(dtype, self.names[a].shape), a, attr=dtype)
 
     def reduction(self) -> str:

@@ -114,7 +114,7 @@ def test_gpu_arrays_are_recognised():
         (np.zeros(2, object), "x holds object, which is not supported"),
         (np.zeros(2, "U3"), "x holds str96, which is not supported"),
         (np.zeros(2, "M8[s]"), "x holds datetime64.*, which is not supported"),
-        (np.zeros(2, ml_dtypes.float8_e5m2), "x holds float8_e5m2, which is not supported"),
+        (np.zeros(2, ml_dtypes.float8_e5m2fnuz), "x holds float8_e5m2fnuz, which is not supported"),
         (np.zeros(2, [("a", "f4")]), "x holds a structured type, which is not supported"),
         (
             np.zeros(2, ">f4"),

@@ -11,7 +11,7 @@ from made_programs import assert_same_bits, operations, outputs, record
 from tile_ir_interpreter import interpret_values
 
 from gizml_tile.check import check
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64
 from gizml_tile.lowering.tile_passes.dce import eliminate_dead
 from gizml_tile.lowering.tile_passes.fold import fold
 from gizml_tile.nodes import Const, Node, Region, Slice, Steps, TileProgram, make
@@ -92,7 +92,7 @@ def test_constant_masks(op):
         assert_constant(*folded(left, right, make(op, (left, right))))
 
 
-@pytest.mark.parametrize("dtype", [F32, F16, BF16, FP8, I8, U8, I16, I32, I64])
+@pytest.mark.parametrize("dtype", [F32, F16, BF16, FP8, E5M2, I8, U8, I16, U16, I32, U32, I64, U64])
 def test_constant_conversions(dtype):
     values = [*FLOATS, 448, 463.9, 464, 465, 65504, 65519.9, 65520, 3.4e38, 2**31, -(2**31) - 1, 2**63]
     cases = [const(value) for value in values]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64, DType
 from gizml_tile.lowering.emit.literals import bits, signed
 from gizml_tile.lowering.kernel_ir.instructions import Number
 from gizml_tile.rounding import round_to
 
-# BF16 and FP8 are integers: not every version of LLVM that drivers carry computes with their own types.
+# BF16 and floats of 8 bits are integers: not every version of LLVM that drivers carry computes with their
+# own types.
 TYPES = {
     MASK: "i1",
     F32: "float",
     F16: "half",
     BF16: "i16",
     FP8: "i8",
+    E5M2: "i8",
     I8: "i8",
     U8: "i8",
     I16: "i16",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gizml_tile.dtypes import BF16, F32, FP8, I16, I32, DType
+from gizml_tile.dtypes import BF16, E5M2, F32, FP8, I16, I32, DType
 from gizml_tile.lowering.emit.cpu.normalise import ELEMENTWISE
 from gizml_tile.lowering.emit.cpu.shapes import PAIRED, DotShape, Element, Mode, PanelLayout, panel_layout
 from gizml_tile.nodes import Node, Tensor, View
@@ -109,11 +109,11 @@ class Pack:
 
 
 def dot_mode(left: DType | None, right: DType | None, machine: Machine) -> Mode:
-    """Which multiplication serves two types: FP8 is exact in BF16, all floats in F32, bytes in I16."""
+    """Which multiplication serves two types: floats of 8 bits are exact in BF16, integers in I16."""
     assert left is not None and right is not None
     if left.is_integer:
         return "i16_dot" if machine.i16_dot else "int"
-    if {left, right} <= {BF16, FP8}:
+    if {left, right} <= {BF16, FP8, E5M2}:
         if machine.amx:
             return "amx"
         if machine.bf16_dot:

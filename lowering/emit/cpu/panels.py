@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gizml_tile.dtypes import BF16, FP8
+from gizml_tile.dtypes import BF16, E5M2, FP8
 from gizml_tile.lowering import rounding
 from gizml_tile.lowering.emit.cpu import storage
 from gizml_tile.lowering.emit.cpu.access import broadcast, numbers
@@ -304,7 +304,7 @@ class Packer:
         vectors = self.scope.arithmetic(width).vectors
         if self.packing.shape.element == "i16":
             return vectors.bits_and(value, vectors.bits_constant(0xFFFF))
-        if self.node.op in ("read", "to") and self.node.dtype in (BF16, FP8):  # which needs no rounding
+        if self.node.op in ("read", "to") and self.node.dtype in (BF16, FP8, E5M2):  # which needs no rounding
             return vectors.shift_right_logical(vectors.as_bits(value), 16)
         return rounding.bfloat16_bits(vectors, value)
 

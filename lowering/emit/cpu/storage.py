@@ -8,7 +8,20 @@ from __future__ import annotations
 
 import struct
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I64, MASK, MATHEMATICAL, U32, U64, DType, integer_range
+from gizml_tile.dtypes import (
+    BF16,
+    E5M2,
+    F16,
+    F32,
+    FP8,
+    I64,
+    MASK,
+    MATHEMATICAL,
+    U32,
+    U64,
+    DType,
+    integer_range,
+)
 from gizml_tile.lowering import rounding
 from gizml_tile.lowering.emit.cpu.vectors import Vectors
 
@@ -33,6 +46,10 @@ def decode(vectors: Vectors, dtype: DType, raw: str) -> str:
         return vectors.cast("fpext", "half", "float", vectors.cast("bitcast", "i16", "half", raw))
     if dtype is FP8 and vectors.half:
         return _float8_through_half(vectors, raw)
+    if dtype is E5M2 and vectors.half:
+        wide = vectors.cast("zext", "i8", "i16", raw)
+        bits = vectors.operation("shl", "i16", wide, vectors.integer("i16", 8))
+        return vectors.cast("fpext", "half", "float", vectors.cast("bitcast", "i16", "half", bits))
     kind = storage_kind(dtype)
     if dtype is MASK:
         return vectors.operation("icmp ne", kind, raw, vectors.integer(kind, 0))
@@ -41,6 +58,8 @@ def decode(vectors: Vectors, dtype: DType, raw: str) -> str:
         return rounding.bfloat16_value(vectors, wide)
     if dtype is F16:
         return rounding.half_value(vectors, wide)
+    if dtype is E5M2:
+        return rounding.e5m2_value(vectors, wide)
     return rounding.float8_value(vectors, wide) if dtype is FP8 else wide
 
 
@@ -59,6 +78,8 @@ def encode(vectors: Vectors, dtype: DType, value: str) -> str:
         value = rounding.half_bits(vectors, value)
     elif dtype is FP8:
         value = rounding.float8_bits(vectors, value)
+    elif dtype is E5M2:
+        value = rounding.e5m2_bits(vectors, value)
     return vectors.cast("trunc", "i32", kind, value)
 
 
@@ -96,8 +117,8 @@ def _from_mask(vectors: Vectors, target: DType, mask: str) -> str:
 
 
 def _round(vectors: Vectors, source: DType, target: DType, value: str) -> str:
-    # F32 holds every float type's values, and BF16 and F16 hold those of FP8.
-    if target is F32 or source is FP8:
+    # F32 holds every float type's values, and BF16 and F16 hold those of 8 bits.
+    if target is F32 or (source in (FP8, E5M2) and target.bits == 16):
         return value
     return decode(vectors, target, encode(vectors, target, value))
 

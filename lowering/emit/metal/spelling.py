@@ -6,7 +6,7 @@ import math
 import re
 import struct
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64, DType
 from gizml_tile.lowering.emit.arguments import identifier
 from gizml_tile.lowering.emit.literals import bits
 from gizml_tile.lowering.emit.metal.helpers import HELPERS
@@ -18,6 +18,7 @@ _TYPES = {
     F32: "float",
     F16: "half",
     FP8: "uchar",
+    E5M2: "uchar",
     I8: "char",
     U8: "uchar",
     I16: "short",
