@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial, reduce
 
-from gizml_tile.dtypes import I32, I64, math_dtype
+from gizml_tile.dtypes import F32, I32, I64, DType, math_dtype
 from gizml_tile.layout.shuffle import copies
 from gizml_tile.lowering.expand import storage
 from gizml_tile.lowering.expand.expansion import Expansion
@@ -21,39 +23,95 @@ from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access
 from gizml_tile.lowering.planning.elements import atomic_name
 from gizml_tile.lowering.planning.plan import TileLayout
+from gizml_tile.lowering.steps import is_masked_along
 from gizml_tile.nodes import ACCESSES, Const, Elements, Node, places
 
 
 def expand_gather(x: Expansion, node: Node, layout: TileLayout) -> Value:
-    """The elements in a layout; the pad where they lie outside the tensor or the mask is false."""
+    """The elements in a layout; the pad where they lie outside the tensor or the mask is false.
+
+    A vector is read where the mask has any of its elements, of which those that it has not become the pad.
+    """
     meet(x, node)
     access, elements = x.plan.accesses[node], elements_of(node)
     dtype = x.program.tensors[elements.tensor].dtype
     moves = Moves.of(layout.linear, access.axis, access.vector)
-    offsets, which, mask = _where(x, node, layout, moves)
+    offsets, which, inside = _where(x, node, layout, moves)
+    chosen = _chosen(x, node, layout, moves)
+    varies = chosen is not None and chosen.count > len(which)
+    mask = x.build.both(inside, _together(x, "or", chosen, moves.width) if varies else chosen)
     pad = int(elements.pad) if isinstance(elements.pad, bool) else elements.pad
     memory = Access(GLOBAL, elements.tensor, moves.width, which, pad)
     loaded = x.build.load(memory, offsets, storage.storage_dtype(dtype), mask)
-    return storage.from_storage(x.build, x.build.pick(loaded, moves.found), dtype)
+    value = storage.from_storage(x.build, x.build.pick(loaded, moves.found), dtype)
+    found = places(node).mask
+    if not varies or found is None:
+        return value
+    return x.build.select(x.registers(found, layout), value, _pad(x, elements, dtype))
 
 
 def expand_scatter(x: Expansion, node: Node) -> None:
-    """Store a tile's elements where they belong: rounded to the tensor's type, nothing outside the tensor."""
+    """Store a tile's elements where they belong: rounded to the tensor's type, nothing outside the tensor.
+
+    A vector is stored at once where the mask has all of its elements, else those that it has one by one.
+    """
     meet(x, node)
     access, elements = x.plan.accesses[node], elements_of(node)
     linear = access.layout.linear
     moves = Moves.of(linear, access.axis, access.vector)
     value = stored_value(x, node.args[0], access.layout, x.program.tensors[elements.tensor].dtype)
-    offsets, which, mask = _where(x, node, access.layout, moves)
-    alone = holder(x.build, linear.free_bits("lane"), linear.free_bits("warp"))
+    build = x.build
+    offsets, which, inside = _where(x, node, access.layout, moves)
+    chosen = _chosen(x, node, access.layout, moves)
+    mask = build.both(holder(build, linear.free_bits("lane"), linear.free_bits("warp")), inside)
     memory = Access(GLOBAL, elements.tensor, moves.width, which, combine=elements.combine)
-    value, mask = x.build.pick(value, moves.registers), x.build.both(alone, mask)
-    if not elements.combine:
+    value = build.pick(value, moves.registers)
+    if chosen is None or chosen.count <= len(which):
+        _store(x, memory, value, offsets, build.both(mask, chosen))
+        return
+    whole = _together(x, "and", chosen, moves.width)
+    _store(x, memory, value, offsets, build.both(mask, whole))
+    each = [number // moves.width for number in range(chosen.count)]
+    some = build.map("and", chosen, build.pick(build.map("not", whole), each))
+    if mask is not None:
+        some = build.map("and", some, mask if mask.count == 1 else build.pick(mask, each))
+    steps = [(register, constant + n) for register, constant in which for n in range(moves.width)]
+    _store(x, replace(memory, width=1, places=tuple(steps)), value, offsets, some)
+
+
+def _store(x: Expansion, memory: Access, value: Value, offsets: Value, mask: Value | None) -> None:
+    """Store elements, or combine them with what is there."""
+    if not memory.combine:
         x.build.store(memory, value, offsets, mask)
-    elif x.target.can(atomic_name(elements.combine, value.dtype, moves.width)):
+    elif x.target.can(atomic_name(memory.combine, value.dtype, memory.width)):
         x.build.atomic(memory, value, offsets, mask)
     else:
         _update(x, memory, value, offsets, mask)
+
+
+def _chosen(x: Expansion, node: Node, layout: TileLayout, moves: Moves) -> Value | None:
+    """Which accesses a mask has, or which of their elements where it differs along them; None for all."""
+    mask = places(node).mask
+    if mask is None:
+        return None
+    if moves.width > 1 and is_masked_along(node, x.plan.accesses[node].axis):
+        return x.build.pick(x.registers(mask, layout), moves.registers)
+    chosen = _Place(x, mask, layout, moves)
+    return chosen.all(chosen.value)
+
+
+def _together(x: Expansion, op: str, chosen: Value | None, width: int) -> Value:
+    """Of each access whether a mask has any (``or``) or all (``and``) of its elements."""
+    assert chosen is not None
+    lanes = [x.build.pick(chosen, range(n, chosen.count, width)) for n in range(width)]
+    return reduce(partial(x.build.map, op), lanes)
+
+
+def _pad(x: Expansion, elements: Elements, dtype: DType) -> Value:
+    """The pad as a register of the tensor's type."""
+    if not dtype.is_float:
+        return x.build.constant(elements.pad, dtype)
+    return storage.convert(x.build, x.target, x.build.constant(float(elements.pad), F32), dtype)
 
 
 def _update(x: Expansion, memory: Access, value: Value, offsets: Value, mask: Value | None) -> None:
@@ -101,7 +159,7 @@ def elements_of(node: Node) -> Elements:
 def _where(
     x: Expansion, node: Node, layout: TileLayout, moves: Moves
 ) -> tuple[Value, tuple[tuple[int, int], ...], Value | None]:
-    """Offsets in elements, each access's register of them and constant, and which accesses there are.
+    """Offsets in elements, each access's register of them and constant, and which accesses are inside.
 
     What does not change along an axis of the tile is computed once for all registers along it.
     """
@@ -134,9 +192,6 @@ def _where(
     which = tuple(
         (distinct.index(of), constant) for of, constant in zip(together, constants, strict=True)
     )
-    if found.mask is not None:
-        chosen = _Place(x, found.mask, layout, moves)
-        checks.append(chosen.all(chosen.value))
     return build.spread(offsets, len(distinct)), which, build.both(*checks)
 
 

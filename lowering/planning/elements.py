@@ -12,7 +12,7 @@ from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.lowering.planning.vectors import VECTOR_BYTES
 from gizml_tile.lowering.steps import is_masked_along, run_axis
-from gizml_tile.nodes import Elements, Node, TileProgram
+from gizml_tile.nodes import EFFECTS, READS, Elements, Node, TileProgram, tensor_of
 from gizml_tile.target import Target
 
 
@@ -92,14 +92,21 @@ def _variants(
     for vector in (VECTOR_BYTES // size >> bit for bit in range(5)):
         if vector <= 1:
             break
-        reason = _why_not(node, elements, layout, signature, facts, axis, vector, size)
+        reason = _why_not(program, node, elements, layout, signature, facts, axis, vector, size)
         if reason is None and widest is not None and vector > widest:
             reason = f"the device has no atomic {elements.combine} of so many elements"
         yield vector, Candidate(f"vector {vector * size} bytes", reason is None, reason or "")
     yield 1, Candidate("element", True, "")
 
 
+def _is_written(program: TileProgram, signature: Signature, tensor: int) -> bool:
+    """Whether a program may write elements of a tensor."""
+    stores = [each for each in program.body.walk() if each.op in EFFECTS]
+    return any(signature.may_alias or tensor_of(each) == tensor for each in stores)
+
+
 def _why_not(
+    program: TileProgram,
     node: Node,
     elements: Elements,
     layout: TileLayout,
@@ -115,8 +122,8 @@ def _why_not(
     along = "columns" if axis == 1 else "rows"
     if vector > elements.shape[axis]:
         return f"the tile has only {elements.shape[axis]} {along}"
-    if is_masked_along(node, axis):
-        return f"the mask may differ between neighbouring {along}"
+    if node.op in READS and is_masked_along(node, axis) and _is_written(program, signature, elements.tensor):
+        return f"the mask may differ between neighbouring {along}, of which others may be written meanwhile"
     run, _ = vector_width(layout.linear.without_replicas(), axis)
     if vector > run:
         return f"a thread has only {run} neighbouring {along} in the layout {layout.name}"

@@ -251,10 +251,31 @@ def test_vectors_where_neighbours_are_known():
     assert "ld.global.v4.b32" in text(count)[0]
     assert "ld.global.v2.b32" in text(lambda p: count(p) + 2)[0]
     assert "ld.global.v4.b32" in text(count, mask=lambda p: p.iota([16, 1], 0, I32) > 3)[0]
-    scalar, told = text(count, mask=lambda p: count(p) > 3)
-    assert "ld.global.v" not in scalar and "the mask may differ between neighbouring columns" in told
+    assert "ld.global.v4.b32" in text(count, mask=lambda p: count(p) > 3)[0]
     scalar, told = text(lambda p: count(p) * 2)
     assert "ld.global.v" not in scalar and "not known to be neighbours in memory" in told
+
+
+def test_vectors_of_which_a_mask_has_some():
+    """Read whole where the mask has any element; stored whole where it has all, else one by one."""
+    x, y = numbers((16, 64)), numbers((16, 64), seed=1)
+
+    def body(p, add=False, out=y):
+        mask = p.read(x, [16, 64])[0, 0] > 0
+        a = p.read(x, [16, 64], pad=3).at([0, 0], mask=mask)
+        Y = p.write(out, [16, 64])
+        places = [p.iota([16, 1], 0, I32), p.iota([1, 64], 1, I32)]
+        Y.scatter_add(a, places, mask=mask) if add else Y.put(a, [0, 0], mask=mask)
+
+    plain = tile.source([1], body, kind="cuda", arch="sm_90a")
+    assert all(words in plain for words in ("ld.global.v4.b32", "st.global.v4.b32", "st.global.b32"))
+    adding = tile.source([1], lambda p: body(p, add=True), kind="cuda", arch="sm_90a")
+    assert "red.global.add.v4.f32" in adding and "red.global.add.f32" in adding
+    told = tile.explain([1], lambda p: body(p, out=x), kind="cuda", arch="sm_90a")
+    assert "the mask may differ between neighbouring columns, of which others may be written" in told
+    for add, want in ((False, np.where(x > 0, x, y)), (True, np.where(x > 0, x + y, y))):
+        for _, (got,) in everywhere([1], lambda p, add=add: body(p, add), [y]):
+            agree(got, want)
 
 
 ERRORS = [

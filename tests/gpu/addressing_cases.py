@@ -258,5 +258,16 @@ CASES = [
         lambda: [numbers(7, 3, 16, 32, kind="bf16"), places(5, 7), room(3, 80, 32, kind="bf16")],
     ),
     Case("masked blocks", masks, lambda: [numbers(21, 70), room(21, 70), room(21, 70)]),
+    *(
+        Case(
+            f"masked blocks of {kind}",
+            masks,
+            lambda kind=kind, out=out: [
+                numbers(32, 128, kind=kind),
+                *(room(32, 128, kind=out) for _ in range(2)),
+            ],
+        )
+        for kind, out in (("bf16", "f32"), ("u1", "i4"))
+    ),
     Case("neighbours", of_neighbours, lambda: [numbers(20, 30), places(160, 30, 20, 8), room(20, 8)]),
 ]
