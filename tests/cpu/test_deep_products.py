@@ -418,3 +418,20 @@ def test_infinities_beyond_the_loops_bounds_stay_out(type_):
         a[:, :depth], a[:, 2 * depth :], b[:depth], b[2 * depth :] = np.nan, np.inf, np.inf, np.nan
         product.launch((a, b, c))
         assert_product(c, a[:, depth : 2 * depth], b[depth : 2 * depth])
+
+
+def test_bytes_that_are_kept_are_no_codes():
+    """Another tensor is read through memory that the program stores to, so blocks are read once and kept."""
+    a = numbers(np.random.default_rng(1), (32, 32), np.dtype(TYPES["fp8"]))
+    c = np.zeros((32, 32), np.float32)
+    flags, marks = np.zeros(8, bool), np.ones(8, bool)
+    seen = flags[:]
+
+    def body(p):
+        block = p.read(a, [32, 32]).at([0, 0])
+        p.write(c, [32, 32]).put(block.dot(block), [0, 0])
+        p.write(flags, [8]).put(p.read(seen, [8]).at([0]) | p.read(marks, [8]).at([0]), [0])
+
+    tile.run([1], body)
+    assert_product(c, a, a)
+    assert flags.all()

@@ -316,6 +316,8 @@ class Packer:
             return False  # what is kept in a home is decoded already
         if self.node.op != "read" or self.node.dtype is not FP8 or self.packing.shape.element != "bf16":
             return False
+        if self.node in self.shared.buffers:  # a block that is kept is there as numbers
+            return False
         assert isinstance(view, View)
         left = self.packing.side == "left"
         whole = (
