@@ -54,6 +54,14 @@ _FUNCTIONS: dict[str, Callable[[float], float]] = {
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
     "gelu": lambda x: x / (1 + math.exp(-1.5957691216057308 * (x + 0.044715 * x**3))),
     "gelu_erf": lambda x: 0.5 * x * math.erfc(-x / math.sqrt(2)),
+    "log2": math.log2,
+    "log1p": math.log1p,
+    "expm1": math.expm1,
+    "sin": math.sin,
+    "cos": math.cos,
+    "erf": math.erf,
+    "silu": lambda x: x / (1 + math.exp(-x)),
+    "softplus": lambda x: max(x, 0.0) + math.log1p(math.exp(-abs(x))),
 }
 
 

@@ -494,7 +494,7 @@ class Writer:
             self.by_data: 2.5,
             self.binary: 4,
             self.multiply_add: 2,
-            self.unary: 3,
+            self.unary: 4,
             self.compare: 1,
             self.select: 2,
             self.convert: 2,

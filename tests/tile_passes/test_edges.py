@@ -38,6 +38,8 @@ QUIET = {
     "constants": lambda p, A, B: p.full([8, 8], 2.0) @ p.full([8, 8], 3.0),
     "index": lambda p, A, B: (A[0, 1] + p.id(0)).sum(1),
     "a row": lambda p, A, B: (A[0, 0] + A[0, 1].max(0)).sum(0),
+    "functions of zero": lambda p, A, B: (A[0, 1].sin() + A[0, 1].silu() * A[0, 1].erf()).sum(1),
+    "random": lambda p, A, B: (A[0, 1] * p.random(1, 2, [8, 8], "normal")).sum(1),
     "overflow": lambda p, A, B: (A[0, 1] + 1e9).exp().sum(1),
 }
 
@@ -57,6 +59,7 @@ LOUD = {
     "ones": (lambda p, A, B: p.full([8, 8], 2.0) @ (B[1, 0] + 2), "the product adds 4 ", {(1, 0, 8)}),
     "infinite": (lambda p, A, B: (1 / A[0, 1]) @ B[1, 0], "the product adds nan ", {(0, 1, 8), (1, 0, 8)}),
     "exponentials": (lambda p, A, B: A[0, 1].exp().sum(1), "the sum adds 1 ", {(0, 1, 8)}),
+    "cosines": (lambda p, A, B: A[0, 1].cos().sum(1), "the sum adds 1 ", {(0, 1, 8)}),
     "rows": (lambda p, A, B: (A[0, 1] - 3).abs().sum(0), "the sum adds 3 ", {(0, 0, 8)}),
     "transposed": (lambda p, A, B: (A[0, 1] + 1).T.sum(0).T, "the sum adds 1 ", {(0, 1, 8)}),
     "counted": (lambda p, A, B: A[0, 1].ge(0).sum(1).to(F32), "the sum adds 1 ", {(0, 1, 8)}),

@@ -58,11 +58,32 @@ def test_constant_floats(op):
         assert_constant(*folded(left, right, make(op, (left, right))))
 
 
-@pytest.mark.parametrize("op", "neg abs sqrt rsqrt floor relu".split())
+@pytest.mark.parametrize("op", "neg abs sqrt rsqrt floor ceil trunc round relu".split())
 def test_constant_float_functions(op):
     for a in FLOATS:
         left = const(a)
         assert_constant(*folded(left, make(op, (left,))))
+
+
+@pytest.mark.parametrize("dtype", [I32, I64])
+def test_constant_counts_of_bits(dtype):
+    for value in INTEGERS:
+        number = const(value, dtype)
+        for op in ("popcount", "clz"):
+            assert_constant(*folded(number, make(op, (number,))))
+
+
+def test_casts_of_casts():
+    """The same type is the tile itself; there and back too. Constants stay: a NaN's bits are the device's."""
+    x = make("id", (), 0)
+    tile = make("value", (x,), I32)
+    there = make("bitcast", (tile,), F32)
+    ops = [node.op for node in fold(program(x, tile, make("bitcast", (tile,), I32))).body.nodes]
+    assert ops == ["id", "value"]
+    ops = [node.op for node in fold(program(x, tile, there, make("bitcast", (there,), I32))).body.nodes]
+    assert ops == ["id", "value", "bitcast"]
+    number = const(math.nan)
+    assert folded(number, make("bitcast", (number,), I32))[0].op == "bitcast"
 
 
 BINARY = "add sub mul rem floordiv floormod maximum minimum and_ or_ xor shl shr lt le gt ge eq ne"
