@@ -196,10 +196,10 @@ class Tile(Functions, AlongAxis, Shaping):
         to a narrower one wraps; a mask gives 0 and 1.
 
         With ``random``, a U32 tile as ``p.random`` gives, a float is rounded up or down to a narrower float
-        type by chance: of F32's 24 bits k are dropped (16 to BF16, 13 to F16, 20 to FP8), the lowest k random
-        bits are added to them in the size of the number, and the k bits cleared. Where the type has its
-        subnormal numbers (F16, FP8) the size is cut to units of 2^-k of their spacing first. Overflow is as
-        without it, infinities and NaN stay.
+        type by chance: of F32's 24 bits k are dropped (16 to BF16, 13 to F16, 20 to FP8, 21 to E5M2), the
+        lowest k random bits are added to them in the size of the number, and the k bits cleared. Where the
+        type has its subnormal numbers (all but BF16) the size is cut to units of 2^-k of their spacing
+        first. Overflow is as without it, infinities and NaN stay.
         """
         kind = storage_type(dtype, "to")
         if random is not None:

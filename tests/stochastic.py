@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gizml_tile.dtypes import BF16, F16, FP8, to_numpy
+from gizml_tile.dtypes import BF16, E5M2, F16, FP8, to_numpy
 
 # Of the types: bits of the significand, the exponent of the least normal number.
-FORMATS = {BF16: (8, -126), F16: (11, -14), FP8: (4, -6)}
+FORMATS = {BF16: (8, -126), F16: (11, -14), FP8: (4, -6), E5M2: (3, -14)}
 
 
 def rounded(x, bits, dtype):

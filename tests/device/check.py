@@ -37,6 +37,7 @@ for folder in ("gpu", "random_programs", "examples", "../examples", ""):
 os.environ.setdefault("GIZML_TILE_CACHE", "off")
 TASK_SECONDS = 60
 SANITIZED = """
+logarithms; waves; powers; roundings; bits; by chance; dropout; noise by columns;
 add f32; functions; bias gelu bf16; integers i4; conversions; masks; branches; in place; 4-D views back;
 broadcast and turned views; transpose bf16 128 x 192; transpose of inside; windows; softmax f32 9 x 200;
 softmax bf16 4 x 1024; online softmax bf16; layernorm f32 300; rmsnorm bf16; columns F; both ways;

@@ -201,7 +201,7 @@ class Writer:
         if bits is None:
             shape = self.names[a].shape
             bits = self.emit("random", Type(U32, shape), self.index(), attr=(7, shape, "bits"))
-        dtype = self.random.choice([BF16, F16, FP8])
+        dtype = self.random.choice([BF16, F16, FP8, E5M2])
         return self.emit("chance", Type(dtype, self.names[a].shape), a, bits, attr=dtype)
 
     def number(self) -> float:
