@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gizml_tile.layout import blocked, vector_width
+from gizml_tile.layout import Linear, blocked, vector_width
 from gizml_tile.lowering.planning.elements import plan_elements
 from gizml_tile.lowering.planning.plan import Access, TileLayout
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
@@ -47,24 +47,45 @@ def best_blocked(
     warps: int,
     *,
     shared: int | None = None,
-    runs: bool = False,
+    runs: int | None = None,
 ) -> TileLayout:
     """The spread for tensors that are contiguous along an axis of the tile.
 
     A thread has as many neighbours as suit all their accesses, as long as that leaves something for
     every thread. Warps go along the other axis first, so that a reduction along this one stays in a warp,
     unless something is ``shared`` by all that lies along an axis: then along the other, so that a thread
-    has several to use it for. Where the tile ``runs`` along the other axis, a thread's elements are
-    neighbours there, which meet before those of other threads.
+    has several to use it for. Where the tile ``runs`` along an axis, a thread's elements are neighbours
+    there, or at least its warp's are, which meet before those of other warps.
     """
     lanes = target.facts.lanes
     share = max(shape[0] * shape[1] // (lanes * warps), 1)
     vector = min(best_vector(moves, lanes), share, shape[axis])
     order = (1, 0) if axis == 1 else (0, 1)
     first = None if shared is None else 1 - shared
-    across = min(max(share // vector, 1), shape[1 - axis]) if runs else 1
+    across = min(max(share // vector, 1), shape[1 - axis]) if runs == 1 - axis else 1
     linear = blocked(shape, order, vector, lanes, warps, across, warps_first=first)
+    if runs == axis:
+        linear = _warps_last(linear, axis)
     return TileLayout(f"blocked {vector} wide", linear)
+
+
+def _warps_last(linear: Linear, axis: int) -> Linear:
+    """The layout with the bits along an axis given out anew, in the order that they have, to warps last.
+
+    So the elements of a warp are neighbours.
+    """
+    sizes = [
+        (name, bit, basis[axis])
+        for name in linear.names
+        for bit, basis in enumerate(linear.bases(name))
+        if basis[axis]
+    ]
+    last = sorted(sizes, key=lambda each: (each[0] == "warp", each[2]))
+    for (name, bit, _), size in zip(last, sorted(size for _, _, size in sizes), strict=True):
+        bases = list(linear.bases(name))
+        bases[bit] = (size, 0) if axis == 0 else (0, size)
+        linear = linear.with_bases(name, bases)
+    return linear
 
 
 def plan_access(

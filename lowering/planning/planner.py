@@ -277,11 +277,7 @@ def _product_layout(state: Planning, node: Node) -> TileLayout | None:
 def _is_reduced_along_columns(state: Planning, node: Node) -> bool:
     """Whether rows of a product's class are reduced: then a warp should have whole rows."""
     members = state.classes[node].nodes if node in state.classes else [node]
-    return any(
-        axis_of(user) == 1
-        for member in members
-        for user, _ in state.uses.of(member)
-    )
+    return any(axis_of(user) == 1 for member in members for user, _ in state.uses.of(member))
 
 
 def _stored_bytes(state: Planning, node: Node) -> int:
@@ -394,8 +390,9 @@ def _of_memory(state: Planning, each: Class, views: list[Node]) -> TileLayout:
         for user in (node, *(user for user, _ in state.uses.of(node)))
         if user.op in COMBINING
     }
+    runs = running.pop() if len(running) == 1 else None
     return accesses.best_blocked(
-        each.shape, moves[axis], axis, state.target, state.warps, shared=shared, runs=running == {1 - axis}
+        each.shape, moves[axis], axis, state.target, state.warps, shared=shared, runs=runs
     )
 
 
