@@ -26,7 +26,7 @@ def test_running_tiles_have_neighbours_in_threads_and_warps(kind, arch):
         # No place of another warp stands between two of one.
         assert kinds == sorted(kinds, key=lambda name: name == "warp"), (shape, fast, runs, warps, linear)
         if fast != runs and shape[0] * shape[1] >= 32 * linear.size("lane") * warps:
-            assert kinds[0] == "register"
+            assert not kinds or kinds[0] == "register"
 
 
 def test_bits_of_a_position():
