@@ -142,7 +142,9 @@ def _chain(state: Planning, products: list[Node]) -> None:
         registers, resident = _SHARED_REGISTERS, 2
     limit = (registers[1] or state.target.facts.registers) - _KEPT_REGISTERS
     threads = found.groups * _GROUP_WARPS * state.target.facts.lanes
-    chained = {loop: plan_rotation(state, loop, inside, threads, limit) for loop, inside in loops.items()}
+    chained = {
+        loop: plan_rotation(state, loop, inside, beside, threads, limit) for loop, inside in loops.items()
+    }
     for node in powers(state):
         state.reasons[node] = "made as 2^(x s - y s), of which y s is rounded once for a whole row"
     for node in _guarded(state):

@@ -193,12 +193,14 @@ def test_masks():
     [
         ({"D": 128, "BN": 128}, True),
         ({"D": 128, "BN": 128, "TURNS": "in order"}, False),
-        ({"BM": 64, "BN": 128, "PROGRAMS": "apart"}, True),
+        ({"D": 128, "BM": 64, "BN": 128}, True),
+        ({"D": 128, "BN": 64}, False),
+        ({"BN": 128}, False),
         ({"BM": 64, "BN": 128, "PROGRAMS": "3 together"}, False),
     ],
 )
 def test_blocks_go_to_registers_while_products_are_made(constants, sooner):
-    """Where there are registers for them beside the results."""
+    """Where the products are long, and there are registers for them beside the results."""
     depth = constants.get("D", 64)
     q, k, v = heads(1, 136, 208, depth)
     given = q, k, v, numbers(136, 208, kind="bf16", seed=3), room(1, 136, depth, kind="bf16")

@@ -123,12 +123,17 @@ class BulkRing:
         return self._following(slot)
 
     def _meet(self) -> None:
-        """One lane gives back what all lanes of its warp have read by now."""
+        """One lane gives back what all lanes of its warp have read by now.
+
+        The copy engine's writes must come after reads by threads, of which it else knows nothing.
+        """
         if self.by_warps:
+            self.x.build.emit("fence_async")
             self.x.build.warp_barrier()
 
     def give(self) -> None:
         """Give the blocks back that were taken last."""
+        self._meet()
         self._release(self.state)
         self.state = self._following(self.state)
 
@@ -326,7 +331,6 @@ def read_beside(x: Expansion, node: Node) -> Value:
     assert isinstance(ring, BulkRing) and home is not None and node.dtype is not None
     ring.take()
     value = fragment_from_shared(x, x.shared(node), home)
-    x.build.warp_barrier()
     ring.give()
     return from_storage(x.build, value, node.dtype)
 
