@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from gizml_tile.batch import gathered, spread
 from gizml_tile.dtypes import F32, MASK, math_dtype
 from gizml_tile.errors import Place, TileError, here
 from gizml_tile.index import Index
@@ -37,24 +38,27 @@ def trace_loop(
         lift_index(trace, each, f"the {name} of {what}")
         for name, each in (("start", start), ("stop", stop), ("step", step))
     )
-    carried = [_carry(trace, value, what) for value in inits]
+    flat, counts = spread(inits)
+    owners = _owners(counts)
+    carried = [_carry(trace, value, what) for value in flat]
     types = []
     for node in carried:
         assert node.dtype is not None
         types.append((node.shape, node.dtype))
     with trace.open_block() as block:
         k, *params = trace.add_params(types)
-        values = [_wrap(block, param) for param in params]
+        values = gathered([_wrap(block, param) for param in params], counts)
         returned = body(Index(block, k), values[0] if single else values)
-        given = [returned] if single else _returned(returned, len(inits), what)
-        results = tuple(
-            [
-                _turn(trace, value, param, _Carried(body, number, carried[number], len(params), single))
-                for number, (value, param) in enumerate(zip(given, params, strict=True))
-            ]
-        )
+        given, found = spread([returned] if single else _returned(returned, len(inits), what))
+        if found != counts:
+            fail(f"{what} carries batches of {counts} tiles (0 for a tile), and a turn gives {found}")
+        named = [
+            _Carried(body, owner, init, len(inits), single)
+            for owner, init in zip(owners, carried, strict=True)
+        ]
+        results = tuple([_turn(trace, *each) for each in zip(given, params, named, strict=True)])
     loop = Node("loop", (*limits, *carried), None, (), None, place, (block.region(results),))
-    return _results(trace, loop, results)
+    return gathered(_results(trace, loop, results), counts)
 
 
 def trace_cond(trace: Trace, condition: object, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
@@ -71,7 +75,9 @@ def trace_cond(trace: Trace, condition: object, then: Callable[[], Any], otherwi
         yes = then()
     with trace.open_block() as no_block:
         no = otherwise()
-    yes_values, no_values = _arm(yes), _arm(no)
+    (yes_values, counts), (no_values, others) = spread(_arm(yes)), spread(_arm(no))
+    if counts != others and len(yes_values) == len(no_values):
+        fail(f"the functions of cond give batches of {counts} and of {others} tiles (0 for a tile)")
     if len(yes_values) != len(no_values):
         fail(
             f"the two functions of cond give the same number of values, found {len(yes_values)} and "
@@ -80,7 +86,7 @@ def trace_cond(trace: Trace, condition: object, then: Callable[[], Any], otherwi
     pairs: list[tuple[Node, Node]] = []
     kept: list[Any] = []
     for number_, (a, b) in enumerate(zip(yes_values, no_values, strict=True)):
-        given = _Given(then, number_, len(yes_values))
+        given = _Given(then, _owners(counts)[number_], len(counts))
         if a is b and number(a) is None and not isinstance(a, Value):
             kept.append(a)
             continue
@@ -97,10 +103,15 @@ def trace_cond(trace: Trace, condition: object, then: Callable[[], Any], otherwi
     )
     node = Node("cond", (mask,), None, (), None, place, regions)
     made = iter(_results(trace, node, regions[0].results))
-    values = [next(made) if each is pairs else each for each in kept]
+    values = gathered([next(made) if each is pairs else each for each in kept], counts)
     if isinstance(yes, tuple | list):
         return tuple(values)
     return values[0] if values else None
+
+
+def _owners(counts: list[int]) -> list[int]:
+    """For each tile or other value which of the person's it belongs to."""
+    return [owner for owner, count in enumerate(counts) for _ in range(max(count, 1))]
 
 
 def _results(trace: Trace, node: Node, values: tuple[Node, ...]) -> list[Any]:

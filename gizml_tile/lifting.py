@@ -87,8 +87,8 @@ def is_power_of_two(size: int) -> bool:
     return size > 0 and size & (size - 1) == 0
 
 
-def sizes(value: object, what: str) -> tuple[int, ...]:
-    """One or two host sizes; as the next powers of two they have at most 2^20 elements together."""
+def sizes(value: object, what: str, most: int = 2) -> tuple[int, ...]:
+    """One or two host sizes, or up to ``most``: as powers of two at most 2^20 elements together."""
     many = isinstance(value, Iterable) and not isinstance(value, str | Value)
     items: tuple[object, ...] = tuple(value) if many else (value,)  # type: ignore[arg-type]
     found: list[int] = []
@@ -104,8 +104,9 @@ def sizes(value: object, what: str) -> tuple[int, ...]:
         if host < 1:
             fail(f"the sizes of {what} are at least 1, found {host}")
         found.append(host)
-    if len(found) not in (1, 2):
-        fail(f"{what} has one or two sizes, found {len(found)}: {found}")
+    if not 1 <= len(found) <= most:
+        counts = "one or two" if most == 2 else "one to three"
+        fail(f"{what} has {counts} sizes, found {len(found)}: {found}")
     if held(found) > MAX_ELEMENTS:
         fail(f"a tile has at most 2^20 elements, found {found}{grown(found)} for {what}; use smaller blocks")
     return tuple(found)

@@ -10,6 +10,8 @@ from typing import Any
 
 from gizml_tile import debugging
 from gizml_tile.arguments import ScalarArgument
+from gizml_tile.batch import Batch
+from gizml_tile.batch_views import BatchIn, BatchOut
 from gizml_tile.control import trace_cond, trace_loop
 from gizml_tile.drawing import draw
 from gizml_tile.dtypes import F32, I64, MASK
@@ -86,19 +88,16 @@ class Program:
 
     def k(self, value: object, dtype: object = F32) -> Tile:
         """A constant as a [1, 1] tile, which stretches to any shape."""
-        return self.full((1, 1), value, dtype)
+        kind = storage_type(dtype, "k")
+        return self._tile("const", Const((1, 1), kind, constant(value, kind, "the value")))
 
-    def full(self, shape: object, value: object, dtype: object = F32) -> Tile:
-        """A tile of a shape with every element ``value``, rounded once to ``dtype``."""
-        found = tile_shape(shape, "full")
-        kind = storage_type(dtype, "full")
-        return self._tile("const", Const(found, kind, constant(value, kind, "the value")))
+    def full(self, shape: object, value: object, dtype: object = F32) -> Any:
+        """A tile (of three sizes a batch) with every element ``value``, rounded once to ``dtype``."""
+        return self._filled(shape, value, dtype, "full")
 
-    def zeros(self, shape: object, dtype: object = F32) -> Tile:
-        """A tile of a shape with every element 0."""
-        found = tile_shape(shape, "zeros")
-        kind = storage_type(dtype, "zeros")
-        return self._tile("const", Const(found, kind, constant(0, kind, "the value")))
+    def zeros(self, shape: object, dtype: object = F32) -> Any:
+        """A tile of a shape with every element 0; of three sizes a batch."""
+        return self._filled(shape, 0, dtype, "zeros")
 
     def iota(self, shape: object, axis: builtins.int, dtype: object = F32) -> Tile:
         """Each element's row number (axis 0) or column number (axis 1) within the tile."""
@@ -231,20 +230,22 @@ class Program:
         return wrap(trace.blocks[-1], node)
 
     def read(self, tensor: object, block: object, pad: object = 0) -> In:
-        """A tensor read in blocks of its last one or two dimensions.
+        """A tensor read in blocks of its last one, two or three dimensions.
 
-        ``block`` has one or two sizes; ``pad`` is what elements outside the tensor
-        read as.
+        ``block`` has so many sizes; ``pad`` is what elements outside the tensor read as. Blocks of three
+        sizes are batches of tiles: `gizml_tile.batch.Batch` says what can be done with them.
         """
         count, found = self._view(tensor, block, "read")
         dtype = self._trace.tensors[count].dtype
-        return In(self._trace, count, found, constant(pad, dtype, "pad"))
+        view = BatchIn if len(found) == 3 else In
+        return view(self._trace, count, found, constant(pad, dtype, "pad"))
 
     def write(self, tensor: object, block: object) -> Out:
-        """A tensor written in blocks of its last one or two dimensions; what is not stored stays."""
+        """A tensor written in blocks of its last one, two or three dimensions; what is not stored stays."""
         count, found = self._view(tensor, block, "write")
         self._trace.writes.append(count)
-        return Out(self._trace, count, found)
+        view = BatchOut if len(found) == 3 else Out
+        return view(self._trace, count, found)
 
     def loop(
         self,
@@ -294,6 +295,12 @@ class Program:
     def __repr__(self) -> str:
         return f"<Program {self._trace.name}>"
 
+    def _filled(self, shape: object, value: object, dtype: object, what: str) -> Any:
+        *batch, rows, columns = (1, *sizes(shape, what, 3))
+        kind = storage_type(dtype, what)
+        tile = self._tile("const", Const((rows, columns), kind, constant(value, kind, "the value")))
+        return Batch([tile] * batch[-1]) if len(batch) == 2 else tile
+
     def _grid(self, op: str, axis: object, missing: builtins.int) -> Index:
         host = number(axis)
         if type(host) is not int or not 0 <= host <= 2:
@@ -316,7 +323,7 @@ class Program:
         self, tensor: object, block: object, what: str
     ) -> tuple[builtins.int, tuple[builtins.int, ...]]:
         self._trace.check_open()
-        found = sizes(block, f"a block of {what}")
+        found = sizes(block, f"a block of {what}", 3)
         count = self._trace.tensor_number(tensor, what)
         rank = self._trace.tensors[count].rank
         if len(found) > rank:

@@ -18,7 +18,7 @@ from gizml_tile.lifting import (
 from gizml_tile.nodes import Const, Node, broadcast, promote
 from gizml_tile.shaping import Shaping
 from gizml_tile.stochastic import round_randomly
-from gizml_tile.tracing import Block, Value, article, fail, is_uniform, noun
+from gizml_tile.tracing import Block, Many, Value, article, fail, is_uniform, noun
 
 _PRECISIONS = ("f32", "tf32")
 
@@ -142,6 +142,9 @@ class Tile(Functions, AlongAxis, Shaping):
         """
         from gizml_tile.index import Index
 
+        for each in (yes, no):
+            if isinstance(each, Many):
+                return each.repeated(self).select(yes, no)
         if self.dtype is not MASK:
             fail(f"select needs a mask, found {self._what()}; make one by comparing, as in x.gt(0)")
         trace = self._block.trace
@@ -215,6 +218,8 @@ class Tile(Functions, AlongAxis, Shaping):
         fewer bits than F32 serve where F32 additions of their partial sums keep the error of a long product
         within K * 2^-24 of |a| @ |b|, or where ``p.variant("dot", "group_matrix")`` asks for them.
         """
+        if isinstance(other, Many):
+            return other.each(lambda each: self.dot(each, precision=precision))  # type: ignore[no-any-return]
         if not isinstance(other, Tile):
             hint = "; use * with a number" if number(other) is not None else ""
             fail(f"dot needs two tiles, found {describe(self)} and {describe(other)}{hint}")
@@ -272,6 +277,8 @@ class Tile(Functions, AlongAxis, Shaping):
         return self._make(op, (self,))
 
     def _operate(self, op: str, left: object, right: object, attr: Any = None) -> Tile:
+        if isinstance(right, Many):
+            return right.each(lambda each: self._operate(op, left, each, attr))  # type: ignore[no-any-return]
         trace = self._block.trace
         node = binary(trace, op, left, right, attr)
         operands = tuple(each for each in (left, right) if isinstance(each, Value))

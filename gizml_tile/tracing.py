@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -60,6 +60,20 @@ class Value:
 
     __array_ufunc__ = None
     __hash__ = object.__hash__
+
+
+class Many:
+    """Several values that operations take one by one: a batch of tiles."""
+
+    __slots__ = ()
+
+    def each(self, function: Callable[[Any], Any]) -> Any:
+        """What a function gives for each of the values."""
+        raise NotImplementedError
+
+    def repeated(self, value: Any) -> Any:
+        """As many times one value."""
+        return self.each(lambda _: value)
 
 
 class Trace:

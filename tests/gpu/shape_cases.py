@@ -108,6 +108,16 @@ def odd_pieces(p, x, y, z, *, R=6, C=20):
     ].concat(t[:1], 0)
 
 
+@tile.kernel(grid=lambda c, B, M, **_: (tile.cdiv(c.shape[1], M), tile.cdiv(c.shape[0], B)))
+def batched(p, a, b, c, *, B=2, M=32, N=32, K=32):
+    i, g = p.id(0), p.id(1)
+    A, W, C = p.read(a, [B, M, K]), p.read(b, [B, K, N]), p.write(c, [B, M, N])
+    acc = p.zeros([B, M, N])
+    for k in range(A.blocks(2)):
+        acc += A[g, i, k] @ W[g, k, 0]
+    C[g, i, 0] = acc.relu()
+
+
 def angles(rows, columns):
     where = np.arange(rows)[:, None] / 10000 ** (np.arange(columns) / columns)
     return np.cos(where).astype(np.float32), np.sin(where).astype(np.float32)
@@ -179,6 +189,13 @@ CASES = [
         lambda: [numbers(20, 50), room(20, 50), room(20, 50)],
         {},
         within(1e-4),
+    ),
+    Case(
+        "batched product",
+        batched,
+        lambda: [numbers(5, 40, 70, kind="f16"), numbers(5, 70, 32, kind="f16", seed=1), room(5, 40, 32)],
+        {},
+        of_product,
     ),
     Case(
         "gated product",

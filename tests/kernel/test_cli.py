@@ -156,7 +156,7 @@ def test_check_shows_warnings(tmp_path, command, monkeypatch):
 
 MISTAKES = [
     (["ir", "{file}:scale"], 1, "scale() needs the argument 'x'"),
-    (["ir", "{file}:scale", *ARGUMENTS, "-c", "BM=0"], 1, "are at least 1, found 0"),
+    (["ir", "{file}:scale", *ARGUMENTS, "-c", "BM=0"], 1, "a block has at least one element"),
     (["ir", "{file}:Layer.copy", "-a", "x=f32[8]", "-a", "out=f32[8]"], 1, "copy has no grid"),
     (["ir", "{file}:scale", *ARGUMENTS, "-k", "hip", "--arch", "gfx803"], 1, "known are gfx90a, gfx942"),
     (["ir", "{file}:scale", *ARGUMENTS, "-k", "cuda", "--arch", "sm_70"], 1, "known are sm_75, sm_80"),

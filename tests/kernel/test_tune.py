@@ -214,7 +214,7 @@ def test_configurations_that_do_not_fit_are_left_out_and_named():
         warnings.simplefilter("error")
         double(x, out)
         assert double.best(x, out) == {"BLOCK": 8}
-    with pytest.raises(tile.TileError, match="are at least 1"):
+    with pytest.raises(tile.TileError, match="a block has at least one element"):
         make([{"BLOCK": 0}, {"BLOCK": -5}])(x, out)
 
 
