@@ -121,7 +121,7 @@ _TILE_METHODS = frozenset(
 )
 _FUNCTIONS = frozenset(
     "log2 log1p expm1 sin cos erf silu softplus reciprocal ceil trunc round sign clamp mod fma copysign "
-    "popcount clz mulhi bitcast".split()
+    "popcount clz mulhi bitcast unpack4 pack4 scale_blocks".split()
 )
 _ASKS = frozenset({"isnan", "isinf", "isfinite"})
 _KEEPS_MASK = frozenset({"transpose", "max", "min", "not_", "any", "all"})

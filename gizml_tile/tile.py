@@ -16,6 +16,7 @@ from gizml_tile.lifting import (
     storage_type,
 )
 from gizml_tile.nodes import Const, Node, broadcast, promote
+from gizml_tile.packed import Packed
 from gizml_tile.shaping import Shaping
 from gizml_tile.stochastic import round_randomly
 from gizml_tile.tracing import Block, Many, Value, article, fail, is_uniform, noun
@@ -23,7 +24,7 @@ from gizml_tile.tracing import Block, Many, Value, article, fail, is_uniform, no
 _PRECISIONS = ("f32", "tf32")
 
 
-class Tile(Functions, AlongAxis, Shaping):
+class Tile(Functions, AlongAxis, Shaping, Packed):
     """A block of values: ``shape`` is (rows, columns), ``dtype`` the storage type of its values.
 
     Values of float types are computed with in F32, those of integer types in I32, I64, U32 or U64. Wherever a

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gizml_tile.dtypes import BF16, F16, FP8, DType
 from gizml_tile.lowering.planning.operands import operand
-from gizml_tile.nodes import ALONG, Node
+from gizml_tile.nodes import ALONG, MOVES, Node
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -106,6 +106,8 @@ def why_not_computed(state: Planning, product: Node) -> Iterator[str]:
             yield "elements of an operand are gathered, which are no boxes of the copy engine"
         if any(node.op == "transpose" for node in inside):
             yield "blocks are transposed before an operand is computed of them"
+        if any(node.op in MOVES for node in inside):
+            yield "elements of an operand are moved to other rows or columns"
         if any(node.op in ALONG for node in inside):
             yield "an operand rests on sums of blocks of its loop"
         if any(node.regions or (node.op in ("param", "result") and node.is_tile) for node in inside):

@@ -74,6 +74,30 @@ def quantised(p, x, w, scales, y, *, BM=16, BN=64, BK=64):
 
 
 @tile.kernel(grid=by_tiles)
+def four_bits(p, x, w, scales, y, *, BM=32, BN=64, BK=64):
+    """Weights of four bits, two neighbours along k in a byte."""
+    i, j = p.id(0), p.id(1)
+    X, W, S = p.read(x, [BM, BK]), p.read(w, [BK // 2, BN]), p.read(scales, [1, BN])
+    acc = p.zeros([BM, BN])
+    for k in range(X.blocks(1)):
+        acc += X[i, k] @ (W[k, j].unpack4(0).to(tile.F32) * S[k, j]).to(tile.BF16)
+    p.write(y, [BM, BN])[i, j] = acc
+
+
+@tile.kernel(grid=by_tiles)
+def microscaled(p, a, b, a_scales, b_scales, y, *, BM=32, BN=64, BK=64):
+    """FP8 with a power of two for 32 elements of k each."""
+    i, j = p.id(0), p.id(1)
+    A, AS = p.read(a, [BM, BK]), p.read(a_scales, [BM, BK // 32])
+    B, BS = p.read(b, [BK, BN]), p.read(b_scales, [BK // 32, BN])
+    acc = p.zeros([BM, BN])
+    for k in range(A.blocks(1)):
+        left = A[i, k].scale_blocks(AS[i, k], 1).to(tile.BF16)
+        acc += left @ B[k, j].scale_blocks(BS[k, j], 0).to(tile.BF16)
+    p.write(y, [BM, BN])[i, j] = acc
+
+
+@tile.kernel(grid=by_tiles)
 def normalised(p, x, w, y, *, BM=32, BN=64, BK=32):
     """A product of rows that are normalised while it is made: reductions of an operand beside it."""
     i, j = p.id(0), p.id(1)
@@ -221,6 +245,21 @@ def quantised_bound(arrays, result):
     return 2 * x.shape[1] * HALF_ULP * (x @ (w * np.repeat(scales, 64, 0)[: w.shape[0]]))
 
 
+def four_bits_bound(arrays, result):
+    x, scales = (np.abs(wide(each)) for each in (arrays[0], arrays[2]))
+    return 2 * x.shape[1] * HALF_ULP * (x @ (8 * np.repeat(scales, 64, 0)))
+
+
+def exponents(*shape, seed=0):
+    """Powers of two from a quarter to 4, as E8M0."""
+    return np.random.default_rng([seed, *shape]).integers(125, 130, shape).astype(np.uint8)
+
+
+def microscaled_bound(arrays, result):
+    a, b = (np.abs(wide(each)) for each in arrays[:2])
+    return 2 * 4 * 4 * a.shape[1] * HALF_ULP * (a @ b)
+
+
 RAGGED, WHOLE = (70, 100, 50), (128, 128, 96)
 FAST = ("bf16", "bf16")
 CASES = [
@@ -318,6 +357,31 @@ CASES = [
             quantised_bound,
         )
         for kind in ("i1", "fp8")
+    ),
+    Case(
+        "four bits",
+        four_bits,
+        lambda: [
+            numbers(40, 128, kind="bf16"),
+            numbers(64, 96, kind="u1"),
+            numbers(2, 96),
+            room(40, 96),
+        ],
+        {},
+        four_bits_bound,
+    ),
+    Case(
+        "microscaled",
+        microscaled,
+        lambda: [
+            numbers(40, 96, kind="fp8"),
+            numbers(96, 70, kind="fp8", seed=1),
+            exponents(40, 3),
+            exponents(3, 70),
+            room(40, 70),
+        ],
+        {},
+        microscaled_bound,
     ),
     *(
         Case(

@@ -4,35 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from everywhere import everywhere
 
 import gizml_tile as tile
 from gizml_tile import F32, I64, U16, U32, U64
-from gizml_tile.lowering.simulate.findings import COSTS
 
-PLACES = [("cpu", ""), ("cuda", "sm_80"), ("hip", "gfx942"), ("metal", "apple9")]
 TYPES = [np.uint16, np.uint32, np.uint64]
-
-
-def launch(kernel, arrays, kind, arch, **constants):
-    if kind == "cpu":
-        kernel(*arrays, **constants)
-        return
-    simulated = kernel.simulate(*arrays, kind=kind, arch=arch, **constants)
-    wrong = [each for each in simulated.findings if each.kind not in COSTS]
-    assert not wrong, wrong
-
-
-def everywhere(kernel, *arrays, **constants):
-    """What a kernel gives from copies of arrays on each device: the copies, which must be equal."""
-    results = []
-    for kind, arch in PLACES:
-        copies = [array.copy() for array in arrays]
-        launch(kernel, copies, kind, arch, **constants)
-        results.append(copies)
-    for other in results[1:]:
-        for one, another in zip(results[0], other, strict=True):
-            assert np.array_equal(one, another, equal_nan=one.dtype.kind == "f")
-    return results[0]
 
 
 def spread(shape, dtype, seed=0):
