@@ -163,6 +163,18 @@ def test_blocks_of_each_head(programs):
     assert_near(found, wanted(q, k, v, bias))
 
 
+@pytest.mark.parametrize("turns", ["rotated", "in order"])
+def test_reads_come_before_the_slot_is_given_back(turns):
+    """The copy engine knows nothing of reads by threads: without a fence it may write before them."""
+    q, k, v = heads(1, 136, 136, 64)
+    given = q, k, v, numbers(136, 136, kind="bf16", seed=3), room(1, 136, 64, kind="bf16")
+    text = attention.source(*given, **HOPPER, TURNS=turns)
+    reads = [part for part in text.split("mbarrier.arrive.shared::cta.b64") if "ldmatrix.sync" in part]
+    assert len(reads) == (2 if turns == "rotated" else 1)
+    for part in reads:
+        assert "fence.proxy.async.shared::cta;" in part.rpartition("ldmatrix.sync")[2]
+
+
 @pytest.mark.parametrize("form", ["twice", "window"])
 def test_other_places(form):
     q, k, v = heads(1, 136, 136, 64)
