@@ -11,13 +11,14 @@ import gizml_tile as tile
 from gizml_tile import I16, I32, I64, MASK, TileError
 
 TYPES = [np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
-TYPES += [np.int8, np.uint8, np.int16, np.int32, np.int64, np.bool_]
+TYPES += [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.bool_]
 RNG = np.random.default_rng(7)
 
 
 def numbers(shape, dtype=np.float32, seed=0):
     rng = np.random.default_rng([seed, *shape])
-    return (rng.random(shape) < 0.5 if dtype is np.bool_ else rng.integers(-100, 100, shape)).astype(dtype)
+    low = 0 if np.dtype(dtype).kind == "u" else -100
+    return (rng.random(shape) < 0.5 if dtype is np.bool_ else rng.integers(low, 100, shape)).astype(dtype)
 
 
 def laid_out(array, order):
@@ -151,6 +152,20 @@ def test_steps_that_are_no_neighbours_and_sums_that_wrap():
     narrow = (count + 100 + 128) % 256 - 128
     places = [count * 2, 63 - count, count * count, narrow, np.full(64, -1), 2 * count]
     want = np.stack([gathered(x, [each], -1) for each in places])
+    for _, got in everywhere([1], body, [y]):
+        agree(got[0], want)
+
+
+@pytest.mark.parametrize("kind", ["u1", "u2", "u4", "u8"])
+def test_coordinates_without_sign(kind):
+    """Those that signed numbers of as many bits would take for negative are outside, or far inside."""
+    x, y = numbers((300,)), numbers((8,))
+    at = np.array([0, 1, 200, 255, 2**16 - 1, 2**32 - 1, 2**64 - 1, 299], np.uint64).astype(kind)
+
+    def body(p):
+        p.write(y, [8])[0] = p.read(x, [8], pad=-1).gather([p.read(at, [8])[0]])
+
+    want = np.array([x[int(each)] if int(each) < 300 else -1 for each in at], np.float32)
     for _, got in everywhere([1], body, [y]):
         agree(got[0], want)
 

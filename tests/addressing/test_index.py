@@ -14,7 +14,7 @@ from gizml_tile.lowering.simulate.findings import COSTS
 RNG = np.random.default_rng(5)
 
 
-@pytest.mark.parametrize("kind", ["i1", "u1", "i2", "i4", "i8"])
+@pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
 def test_bounds_places_and_conditions_of_every_type(kind):
     """Each program adds so many blocks from a place on, and stores where it is told, if at all."""
     first = np.array([0, 2, 1, 3], kind)
