@@ -199,7 +199,7 @@ class AlongAxis(Operators):
         best = a._make("max" if name == "argmax" else "min", (a,), along)
         found = a.eq(best).select(position, size).min(along)
         # Where all are NaN nothing equals the best.
-        return found.and_(size - 1) if a.dtype.is_float else found
+        return found.lt(size).select(found, 0) if a.dtype.is_float else found
 
     def _running(self, name: str, op: str, axis: object, reverse: object) -> Any:
         along = axis_of_tile(axis, name)

@@ -256,3 +256,35 @@ def test_scans_may_be_rounded_otherwise_when_tuned():
         p.write(x, [8, 16]).put(p.read(x, [8, 16]).at([0, 0]).cumsum(1), [0, 0])
 
     assert rounds(trace("body", body).program)
+
+
+@pytest.mark.parametrize("device", [None, ("cuda", "sm_90a"), ("hip", "gfx1100"), ("metal", "apple9")])
+@pytest.mark.parametrize("shape", [(5, 96), (7, 3), (1, 33)])
+def test_sizes_that_are_no_powers_of_two(device, shape):
+    """What a tile is computed in beyond its own sizes is never found, counted or combined."""
+    x = elements(shape, np.float32, wild=True)
+    x[0] = np.nan
+    n = elements(shape, np.int32)
+    follow = lambda a1, b1, a2, b2: (a1 * a2, b1 * a2 + b2)
+    for axis in (0, 1):
+        slim, places = left(shape, axis), (left(shape, axis), np.int32)
+
+        def function(p, a, m, axis=axis):
+            return (
+                a.argmax(axis),
+                a.argmin(axis),
+                m.prod(axis),
+                m.reduce(follow, axis, m + 1)[1],
+                m.associative_scan(follow, axis, m + 1, reverse=True)[1],
+                m.cumsum(axis, reverse=True),
+            )
+
+        found = outputs(device, [x, n], function, *[places] * 4, *[(shape, np.int32)] * 2)
+        np.testing.assert_array_equal(found[0], best(x, axis).reshape(slim))
+        np.testing.assert_array_equal(found[1], best(x, axis, largest=False).reshape(slim))
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(found[2], np.prod(n, axis, dtype=np.int32, keepdims=True))
+            both = running(follow, (n, n + 1), axis)[1]
+            np.testing.assert_array_equal(found[3], np.take(both, [-1], axis))
+            np.testing.assert_array_equal(found[4], running(follow, (n, n + 1), axis, reverse=True)[1])
+        np.testing.assert_array_equal(found[5], np.flip(np.cumsum(np.flip(n, axis), axis), axis))

@@ -130,3 +130,14 @@ def test_an_order_that_a_loop_gives_is_made_before_it():
 
     (found,) = outputs(None, [x], function, ((8, 32), np.float32))
     np.testing.assert_allclose(found, np.sort(x, 1), atol=1e-6)
+
+
+@pytest.mark.parametrize("device", [None, ("cuda", "sm_90a"), ("hip", "gfx1100"), ("metal", "apple9")])
+def test_sizes_that_are_no_powers_of_two(device):
+    for shape in ((5, 96), (7, 3)):
+        for dtype in (np.float32, np.int32):
+            x = elements(shape, dtype, wild=True)
+            for axis in (0, 1):
+                for descending in (False, True):
+                    check(device, x, axis, shape[axis], descending=descending)
+                    check(device, x, axis, 3, descending=descending)
