@@ -14,7 +14,7 @@ from gpu_work import DEVICE, PEER_ERROR, attention_truth, exact_and_approximate,
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 BATCH, HEADS, LENGTH, DEPTH = 4, 16, 4096, 128
-SIZES = [{"BM": bm, "BN": bn} for bm, bn in ((128, 128), (128, 64), (64, 128))]
+SIZES = [{"BM": bm, "BN": bn} for bm, bn in ((128, 128), (128, 64), (64, 128), (64, 64))]
 DEEP_SIZES = [{"BM": bm, "BN": bn} for bm, bn in ((128, 64), (64, 64))]
 PLAIN = "plain causal for as many operations"
 
