@@ -44,7 +44,8 @@ Groups begin their products one after the other (`turns`), so one computes while
 along rows are carried in parts and meet after the loop (`planning.parts`), masks are looked at as a whole
 first (`masks`), and programs with more turns than others begin first. A block that is computed on in between,
 such as numbers added to scores (`planning.beside`), comes by the copy engine, too: each group has rings of
-its own rows of it, as groups are half a turn apart, and gives a slot back as soon as it has read it.
+its own rows of it, as groups are half a turn apart. It reads them while products are made, if these are long
+and leave registers, and gives a slot back behind a fence: the copy engine knows nothing of reads by threads.
 
 **Programs together** (`neighbours`, `together`). Where programs that are neighbours in the grid multiply with
 the same blocks, as the blocks of queries of one head do with its keys, three of them share a workgroup: each
