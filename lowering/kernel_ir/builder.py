@@ -220,6 +220,7 @@ class Builder:
         return offsets if shift is None else self.add(offsets, self.convert(shift, offsets.dtype or I32))
 
     def atomic(self, access: Access, value: Value, offsets: Value, mask: Value | None = None) -> None:
+        offsets = self._shifted(access, offsets)
         args = (value, offsets) if mask is None else (value, offsets, mask)
         self.emit("atomic", args, access)
 
