@@ -90,6 +90,24 @@ def by_chance(p, x, y, z, seed, *, BM=8, BN=64):
     p.write(z, [BM, BN])[i, j] = short + (a * 1e-3).to(tile.FP8, random=drawn).to(tile.F32)
 
 
+@tile.kernel(grid=lambda out, BM, **_: tile.cdiv(out.shape[0], BM))
+def attention_with_dropout(p, q, k, v, out, seed, *, D=64, BM=64, BN=64):
+    """Random numbers beside products, whose layouts are the instructions'."""
+    i = p.id(0)
+    Q, K, V = p.read(q, [BM, D]), p.read(k, [BN, D]), p.read(v, [BN, D])
+    queries = Q[i, 0]
+    top, total, acc = p.full([BM, 1], -1e30), p.zeros([BM, 1]), p.zeros([BM, D])
+    for j in range(K.blocks(0)):
+        scores = queries @ K[j, 0].T * D**-0.5
+        higher = max(top, scores.max(1))
+        weights, shrink = (scores - higher).exp(), (top - higher).exp()
+        total = total * shrink + weights.sum(1)
+        kept = p.random(seed, (i * K.blocks(0) + j) * (BM * BN // 4), [BM, BN], "uniform") < 0.75
+        acc = acc * shrink + (weights if kept else 0).to(tile.BF16) @ V[j, 0]
+        top = higher
+    p.write(out, [BM, D])[i, 0] = acc / (total * 0.75)
+
+
 def numbers_for_bits(*shape: int) -> np.ndarray:
     """Hard numbers without NaN, whose bits are left open."""
     values = hard(*shape)
@@ -115,5 +133,12 @@ CASES = [
     Case("dropout", dropout, lambda: [numbers(19, 100), room(19, 100), 2**35 + 1]),
     Case("dropout bf16", dropout, lambda: [numbers(19, 128, kind="bf16"), room(19, 128, kind="bf16"), 7]),
     Case("noise by columns", noise, lambda: [numbers(19, 100), room(19, 100, order="F"), 7]),
+    Case(
+        "attention with dropout",
+        attention_with_dropout,
+        lambda: [*(numbers(128, 64, kind="bf16", seed=s) for s in (1, 2, 3)), room(128, 64), 11],
+        {},
+        within(2.0**-9),
+    ),
     Case("more approximate", approximate, lambda: [numbers(19, 100), room(19, 100)], {}, within(2.0**-16)),
 ]
