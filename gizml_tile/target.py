@@ -68,7 +68,7 @@ class Facts:
 
 
 # near_reciprocal: as ptxas makes 1 / a of a's that are neither large nor small, on each of them.
-_INTEGER_ATOMICS = "add_i32 max_i32 min_i32 add_i64 max_i64 min_i64".split()
+_INTEGER_ATOMICS = [f"{op}_{kind}" for op in ("add", "max", "min") for kind in ("i32", "u32", "i64", "u64")]
 _EXCHANGES = "exchange_16 exchange_32 exchange_64".split()
 _TURING = frozenset(
     [
@@ -242,8 +242,8 @@ _AMD = {
 
 # MSL has atomic words of 32 bits alone; of 64 bits a sum is one of two such words.
 _APPLE7 = frozenset(
-    "simdgroup_f16_8x8x8 simdgroup_f32_8x8x8 exp2_f32 add_f32 add_i32 max_i32 min_i32 add_i64 exchange_16 "
-    "exchange_32".split()
+    "simdgroup_f16_8x8x8 simdgroup_f32_8x8x8 exp2_f32 add_f32 add_i32 max_i32 min_i32 add_u32 max_u32 "
+    "min_u32 add_i64 add_u64 exchange_16 exchange_32".split()
 )
 _APPLE8 = _APPLE7 | {"simdgroup_bf16_8x8x8"}
 

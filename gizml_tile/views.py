@@ -205,10 +205,11 @@ class Out(_Blocks):
         """Add each element of a tile to what the tensor holds at its coordinates, see ``scatter``.
 
         Several elements may go to one place, from this program and from others of the launch: each is added
-        once. The tensor, of F32, F16, BF16, I32 or I64, starts from what it holds when the launch begins. The
-        tile is rounded to the tensor's type, and so is each sum. In which order they are added is undefined:
-        of integers it does not matter, float sums may differ in their last bits from launch to launch.
-        Where those must not, add integers: ``out.scatter_add((x * 2.0**40).to(I64), ...)`` to an I64 tensor.
+        once. The tensor, of F32, F16, BF16, I32, I64, U32 or U64, starts from what it holds when the launch
+        begins. The tile is rounded to the tensor's type, and so is each sum. In which order they are added is
+        undefined: of integers it does not matter, float sums may differ in their last bits from launch to
+        launch. Where those must not, add integers: ``out.scatter_add((x * 2.0**40).to(I64), ...)`` to an I64
+        tensor.
         Atomic units of GPUs may take subnormal F32 for 0. A program may not read in the same launch what
         others add to.
         """
@@ -263,7 +264,7 @@ class Out(_Blocks):
         given = self._given(coords, what)
         if combine and self.dtype not in ACCUMULATED:
             found = article(str(self.dtype))
-            fail(f"{what} takes tensors of F32, F16, BF16, I32 and I64, found {found} tensor")
+            fail(f"{what} takes tensors of F32, F16, BF16, I32, I64, U32 and U64, found {found} tensor")
         value = self._stored(tile, what)
         operands, attr = elements_at(trace, self._tensor, given, mask, what, combine=combine)
         if broadcast(value.shape, attr.shape) != attr.shape:

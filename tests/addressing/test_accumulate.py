@@ -57,6 +57,24 @@ def test_rows_and_elements_of_every_type(dtype, how, monkeypatch):
             np.testing.assert_array_equal(one.astype(np.float64), other)
 
 
+@pytest.mark.parametrize("how", COMBINE)
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_numbers_beyond_the_largest_signed_one(dtype, how, monkeypatch):
+    wide = {"apple9"} if dtype is np.uint64 and how != "add" else set()
+    monkeypatch.setattr("references.ARCHS", [each for each in ARCHS if each not in wide])
+    x, y = (RNG.integers(0, np.iinfo(dtype).max, shape, dtype) for shape in [(8, 64), (4,)])
+    want = y.copy()
+    function = {"add": np.add, "max": np.maximum, "min": np.minimum}[how]
+    function.at(want, np.broadcast_to(np.arange(64) % 4, x.shape), x)
+
+    def body(p):
+        columns = p.iota([4, 64], 1, I32) % 4
+        getattr(p.write(y, [1]), f"scatter_{how}")(p.read(x, [4, 64])[p.id(0), 0], [columns])
+
+    for _, (got,) in everywhere([2], body, [y]):
+        np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (4, 1), (1, 4)])
 def test_each_element_counts_once_whatever_threads_hold_it(shape):
     """Numbers, uniform tiles and tiles that stretch: copies in other threads add nothing."""
@@ -168,6 +186,9 @@ def test_adding_beside_plain_accesses_is_a_race():
         (ml_dtypes.bfloat16, "add", "sm_80", "atom.global.cas.b16"),
         (np.float32, "max", "sm_90a", "atom.global.cas.b32"),
         (np.int64, "max", "sm_80", "red.global.max.s64"),
+        (np.uint32, "min", "sm_90a", "red.global.min.u32"),
+        (np.uint32, "max", "gfx942", "atomicrmw umax ptr addrspace(1)"),
+        (np.uint32, "max", "apple9", "atomic_fetch_max_explicit((device atomic_uint*)"),
         (np.float32, "add", "gfx942", "atomicrmw fadd ptr addrspace(1)"),
         (np.float16, "add", "gfx1100", "cmpxchg ptr addrspace(1)"),
         (np.float32, "add", "apple9", "atomic_fetch_add_explicit((device atomic_float*)"),
@@ -202,7 +223,7 @@ def test_what_cannot_be_is_told():
     def of_bytes(p):
         p.write(y, [1]).scatter_add(1, [0])
 
-    with pytest.raises(TileError, match="tensors of F32, F16, BF16, I32 and I64, found an I8 tensor"):
+    with pytest.raises(TileError, match="F32, F16, BF16, I32, I64, U32 and U64, found an I8 tensor"):
         tile.run([1], of_bytes)
 
     def of_longs(p):

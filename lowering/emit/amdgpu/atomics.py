@@ -19,6 +19,8 @@ def _atomic(writer: Writer, instruction: Instruction) -> Words:
     kind, combine = kind_of(value), access.combine
     if value.dtype.is_float:
         combine = "fadd"
+    elif value.dtype.is_unsigned and combine != "add":
+        combine = f"u{combine}"
     notes, scope = "", _WITHIN
     if access.space == GLOBAL:
         empty = writer.locations.add("!{}")

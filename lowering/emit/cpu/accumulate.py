@@ -52,6 +52,8 @@ def _atomic(scope: Scope, combine: str, dtype: DType) -> None:
     kind = arithmetic.storage_type(dtype)
     if dtype.is_integer or (dtype is F32 and combine == "add"):
         operation = combine if dtype.is_integer else "fadd"
+        if dtype.is_unsigned and combine != "add":
+            operation = f"u{combine}"
         function.emit(f"atomicrmw {operation} ptr %place, {kind} %value monotonic, align {dtype.bytes}")
         return
     bits = f"i{dtype.bits}"

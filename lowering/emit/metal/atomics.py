@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import F32, I32, I64
+from gizml_tile.dtypes import F32, I32, U32
 from gizml_tile.lowering.emit.metal.memory import places_of, sum_text
 from gizml_tile.lowering.emit.metal.spelling import type_name
 from gizml_tile.lowering.emit.metal.words import Words, spelled, without_brackets
 from gizml_tile.lowering.emit.metal.writer import Rule, Writer
 from gizml_tile.lowering.kernel_ir.instructions import WORKGROUP, Access, Instruction
 
-_WORDS = {F32: "atomic_float", I32: "atomic_int"}
+_WORDS = {F32: "atomic_float", I32: "atomic_int", U32: "atomic_uint"}
 
 
 def _atomic(writer: Writer, instruction: Instruction) -> Words:
@@ -17,9 +17,9 @@ def _atomic(writer: Writer, instruction: Instruction) -> Words:
     assert isinstance(access, Access) and value.dtype is not None and access.width == 1
     within = access.space == WORKGROUP
     name, combine = (writer.buffers if within else writer.tensors)[access.memory], access.combine
-    if value.dtype is I64:
+    if value.dtype.bits == 64:
         assert combine == "add", combine
-        text = f"{writer.helper('add_long')}({name} + {{}}, {{}});"
+        text = f"{writer.helper('add_long')}((device long*)({name} + {{}}), long({{}}));"
     else:
         place = f"({'threadgroup' if within else 'device'} {_WORDS[value.dtype]}*)({name} + {{}})"
         text = f"atomic_fetch_{combine}_explicit({place}, {{}}, memory_order_relaxed);"

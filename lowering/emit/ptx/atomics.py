@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import BF16, F16, F32, I32, I64, DType
+from gizml_tile.dtypes import BF16, F16, F32, I32, I64, U32, U64, DType
 from gizml_tile.lowering.emit.ptx.addresses import address, written
 from gizml_tile.lowering.emit.ptx.memory import VECTORS, guards_of, lowest, pieces_of
 from gizml_tile.lowering.emit.ptx.packing import elements, stretched
@@ -20,6 +20,7 @@ _FORMS = {
     ("add", I64): "u64",
     ("max", I64): "s64",
     ("min", I64): "s64",
+    **{(combine, dtype): dtype.text for combine in ("add", "max", "min") for dtype in (U32, U64)},
 }
 
 
@@ -29,7 +30,7 @@ def _atomic(writer: Writer, instruction: Instruction) -> Words:
     dtype, combine, width = value.dtype, access.combine, access.width
     words = stretched(writer, value, width * len(access.places))
     found = elements(words, dtype, width * len(access.places))
-    step = max(width * dtype.bits // 32, 1) if dtype is not I64 else width
+    step = max(width * dtype.bits // 32, 1) if dtype.bits < 64 else width
     guards = guards_of(writer, masks, len(access.places))
     for number, (guard, place) in enumerate(zip(guards, access.places, strict=True)):
         where = written(*address(writer, access.space, access.memory, offsets, place))
@@ -39,8 +40,8 @@ def _atomic(writer: Writer, instruction: Instruction) -> Words:
             half = _half(writer, lowest(writer, found[number], dtype))
             writer.lines.append(f"{name}.{_FORMS[combine, dtype]} {where}, {half};")
             continue
-        run = writer.all_named(words[number * step : number * step + step], "d" if dtype is I64 else "r")
-        ((piece, _),) = pieces_of(run, 64 if dtype is I64 else 32)
+        run = writer.all_named(words[number * step : number * step + step], "d" if dtype.bits == 64 else "r")
+        ((piece, _),) = pieces_of(run, max(dtype.bits, 32))
         form = _FORMS[combine, dtype]
         if dtype.bits < 32:
             flush, _, kind = form.partition(".")
@@ -97,7 +98,7 @@ def _new(writer: Writer, result: Instruction, dtype: DType) -> str:
     words = writer.words(result)
     if dtype.bits < 32:
         return lowest(writer, (words[0], 0), dtype)
-    return writer.named(words[0], "d" if dtype is I64 else "r")
+    return writer.named(words[0], "d" if dtype.bits == 64 else "r")
 
 
 def _half(writer: Writer, word: str) -> str:
