@@ -16,6 +16,7 @@ import addressing_cases
 import along_cases
 import benchmark_cases
 import elementwise_cases
+import port_cases
 import product_cases
 import pytest
 import row_cases
@@ -33,7 +34,15 @@ from gizml_tile.kernel import Kernel
 from gizml_tile.lowering.emit.amdgpu.intrinsics import ARCHS, INTRINSICS, intrinsic
 from gizml_tile.target import Target
 
-MODULES = (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases, shape_cases)
+MODULES = (
+    addressing_cases,
+    along_cases,
+    elementwise_cases,
+    port_cases,
+    row_cases,
+    product_cases,
+    shape_cases,
+)
 CASES = [case for module in MODULES for case in module.CASES]
 # Ragged blocks are computed with on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")

@@ -16,6 +16,7 @@ import addressing_cases
 import along_cases
 import elementwise_cases
 import numpy as np
+import port_cases
 import product_cases
 import row_cases
 import shape_cases
@@ -29,7 +30,15 @@ import gizml_tile as tile
 
 CASES: dict[str, Case] = {
     case.name: case
-    for module in (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases, shape_cases)
+    for module in (
+        addressing_cases,
+        along_cases,
+        elementwise_cases,
+        port_cases,
+        row_cases,
+        product_cases,
+        shape_cases,
+    )
     for case in module.CASES
 }
 UNIT = 2.0**-24

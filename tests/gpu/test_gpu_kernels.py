@@ -5,6 +5,7 @@ from __future__ import annotations
 import addressing_cases
 import along_cases
 import elementwise_cases
+import port_cases
 import product_cases
 import pytest
 import row_cases
@@ -16,7 +17,15 @@ from gizml_tile import TileError
 from gizml_tile.lowering.simulate.findings import COSTS
 from gizml_tile.target import gpus
 
-MODULES = (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases, shape_cases)
+MODULES = (
+    addressing_cases,
+    along_cases,
+    elementwise_cases,
+    port_cases,
+    row_cases,
+    product_cases,
+    shape_cases,
+)
 CASES = [case for module in MODULES for case in module.CASES]
 # One of each family that plans differ for.
 ARCHS = ("sm_75", "sm_80", "sm_90a", "sm_120a", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "apple9")

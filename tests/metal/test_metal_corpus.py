@@ -5,6 +5,7 @@ from __future__ import annotations
 import addressing_cases
 import along_cases
 import elementwise_cases
+import port_cases
 import product_cases
 import pytest
 import row_cases
@@ -20,7 +21,15 @@ from gizml_tile import simulating
 TOO_LARGE = {"matmul 8 warps, 3 stages"}
 CASES = [
     case
-    for module in (addressing_cases, along_cases, elementwise_cases, row_cases, product_cases, shape_cases)
+    for module in (
+        addressing_cases,
+        along_cases,
+        elementwise_cases,
+        port_cases,
+        row_cases,
+        product_cases,
+        shape_cases,
+    )
     for case in module.CASES
     if case.name not in TOO_LARGE
 ]
