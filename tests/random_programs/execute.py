@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import addressing
 import along
+import nibbles
 import numpy as np
 import reference as ref
 from intervals import Value, floats, integers, same, to
@@ -243,6 +244,8 @@ class Evaluator:
             return ref.shift(name, a, args[1].value)
         if name == "bitcast":
             return ref.bitcast(a, attr)
+        if name in nibbles.NAMES:
+            return nibbles.evaluate(name, a, attr)
         if name == "chance":
             return ref.by_chance(a, *rest, attr)
         if name == "mulhi":

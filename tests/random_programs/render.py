@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import addressing
 import along
+import nibbles
 from programs import Arg, Block, Literal, Op, Program
 from shapes import MOVES, text
 
@@ -80,6 +81,8 @@ def expression(name: str, args: list[str], attr: object) -> str:
         return f"p.{name}({', '.join(shown)}, tile.{dtype.name})"
     if name in along.NAMES:
         return along.written(name, args[0], attr)
+    if name in nibbles.NAMES:
+        return nibbles.written(name, args[0], attr)
     if name in ("sum", "max", "min"):
         return f"{args[0]}.{name}({attr})"
     if name == "dot" and attr:

@@ -2,6 +2,7 @@
 
 import addressing
 import along
+import nibbles
 import numpy as np
 import pytest
 import reference as ref
@@ -97,7 +98,7 @@ def test_the_programs_use_the_whole_language():
     expm1 log2 log1p silu softplus erf sin cos pow reciprocal ceil trunc round sign clamp fma copysign isnan
     isinf isfinite popcount clz mulhi bitcast random chance
     maximum minimum and_ or_ xor not_ shl shr lt le gt ge eq ne select dot loop fold cond"""
-    assert set(wanted.split()) | along.NAMES | shapes.MOVES | addressing.NAMES <= seen
+    assert set(wanted.split()) | along.NAMES | shapes.MOVES | addressing.NAMES | nibbles.NAMES <= seen
 
 
 def test_a_wrong_result_is_found_and_shrunk():

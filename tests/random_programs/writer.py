@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import addressing
+import nibbles
 import numpy as np
 from along import choose
 from programs import INDEX, Arg, Block, Literal, Op, Type, ViewSpec
@@ -501,6 +502,7 @@ class Writer:
             self.integer: 2,
             self.function: 2,
             self.bits: 1.5,
+            partial(nibbles.choose, self): 0.7,
             self.logic: 1,
             self.reduction: 2,
             self.along_an_axis: 2,
