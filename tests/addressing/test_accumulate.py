@@ -153,6 +153,28 @@ def test_threads_of_the_computer_lose_nothing(monkeypatch):
     agree(z, np.full(3, 20000, np.float16))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.float16], ids=lambda each: np.dtype(each).name)
+def test_threads_lose_nothing_of_rows_that_overlap(dtype, monkeypatch):
+    """Rows begin anywhere, so that vectors of one meet parts of several of another."""
+    monkeypatch.setenv("GIZML_TILE_THREADS", "4")
+    programs, y = 40 if dtype is np.float16 else 4000, np.zeros((5, 96), dtype)
+
+    def body(p):
+        i = p.id(0)
+        rows = (p.iota([4, 1], 0, I32) + i.value(I32)) % 5
+        columns = p.iota([1, 64], 1, I32) + (i % 32).value(I32)
+        ones = p.full([4, 64], 1, I32 if dtype is np.int64 else tile.F32)
+        p.write(y, [1, 64]).scatter_add(ones, [rows, columns], mask=columns % 7 != 3)
+
+    tile.run([programs], body)
+    want = np.zeros((5, 96))
+    for i in range(programs):
+        columns = np.arange(64) + i % 32
+        for row in range(4):
+            want[(row + i) % 5, columns[columns % 7 != 3]] += 1
+    np.testing.assert_array_equal(y.astype(np.float64), want)
+
+
 def test_adding_beside_plain_accesses_is_a_race():
     y, z = np.zeros(4, np.float32), np.zeros((2, 4), np.float32)
 

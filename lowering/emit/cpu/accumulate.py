@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from gizml_tile.dtypes import F32, DType, math_dtype
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
-from gizml_tile.lowering.emit.cpu.builder import Function
+from gizml_tile.lowering.emit.cpu.builder import Function, Module, Value
 from gizml_tile.lowering.emit.cpu.scope import Scope
+from gizml_tile.lowering.steps import run_axis
+from gizml_tile.nodes import Elements, TileProgram, tensor_of
 
+# Locks of a launch, each in a cache line of its own; a row's is told by the upper bits of a product.
+_LOCKS, _LINE_BYTES, _SPREAD = 256, 64, 0x9E3779B97F4A7C15 - (1 << 64)
 _OPERATIONS = {"add": "add", "max": "maximum", "min": "minimum"}
 
 
@@ -77,3 +81,59 @@ def _atomic(scope: Scope, combine: str, dtype: DType) -> None:
 
 def _cast(function: Function, value: str, source: str, target: str) -> str:
     return value if source == target else function.emit(f"bitcast {source} {value} to {target}")
+
+
+def locks_rows(program: TileProgram) -> bool:
+    """Whether rows that are combined with a tensor's are locked, instead of each element by itself.
+
+    All such rows of a program must be of one tensor and lie along one axis of it, so that those which meet
+    anywhere have their other coordinates in common, and so a lock.
+    """
+    nodes = [node for node in program.body.walk() if isinstance(node.attr, Elements) and node.attr.combine]
+    rows = {(program.tensors[tensor_of(node)].name, run_axis(node, 1)) for node in nodes}
+    wide = all(isinstance(node.attr, Elements) and node.attr.shape[1] > 1 for node in nodes)
+    return len(rows) == 1 and wide and all(axis is not None for _, axis in rows)
+
+
+def write_locks(function: Function) -> str:
+    """The address of the locks of a launch, which its entry has, all open."""
+    size = _LOCKS * _LINE_BYTES
+    locks = function.emit(f"alloca [{size} x i8], align {_LINE_BYTES}")
+    name = "llvm.memset.p0.i64"
+    function.module.declare(name, f"void @{name}(ptr, i8, i64, i1 immarg)")
+    function.call_void(name, f"ptr align {_LINE_BYTES} {locks}", "i8 0", f"i64 {size}", "i1 false")
+    return locks
+
+
+def take_lock(scope: Scope, row: Value) -> str:
+    """Wait for the lock of a row, which the address of its first element tells; gives the lock's address."""
+    function = scope.function
+    mixed = function.emit(f"mul i64 {row}, {_SPREAD}")
+    number = function.emit(f"lshr i64 {mixed}, {65 - _LOCKS.bit_length()}")
+    locks = scope.slot(scope.unit.arguments.locks, "ptr")
+    lock = function.offset(locks, function.mul(number, _LINE_BYTES))
+    function.call_void(_taking(function.module), f"ptr {lock}")
+    return lock
+
+
+def give_lock(function: Function, lock: str) -> None:
+    """Open a lock: what was written is there for the next who takes it."""
+    function.line(f"store atomic i32 0, ptr {lock} release, align 4")
+
+
+def _taking(module: Module) -> str:
+    name = "take_lock"
+    if any(each.name == name for each in module.functions):
+        return name
+    function = Function(module, name, [("ptr", "lock")], linkage="internal")
+    again, wait, end = (function.label() for _ in range(3))
+    function.branch(again)
+    function.start(again)
+    before = function.emit("atomicrmw xchg ptr %lock, i32 1 acquire, align 4")
+    function.branch_if(function.emit(f"icmp eq i32 {before}, 0"), end, wait)
+    function.start(wait)
+    seen = function.emit("load atomic i32, ptr %lock monotonic, align 4")
+    function.branch_if(function.emit(f"icmp eq i32 {seen}, 0"), again, wait)
+    function.start(end)
+    function.ret()
+    return name

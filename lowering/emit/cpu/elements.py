@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from gizml_tile.dtypes import I64, DType, math_dtype
 from gizml_tile.lowering.emit.cpu.access import Along, Block, Line, Masks, broadcast, raw_text
-from gizml_tile.lowering.emit.cpu.accumulate import accumulator, combined, rounded
+from gizml_tile.lowering.emit.cpu.accumulate import (
+    accumulator,
+    combined,
+    give_lock,
+    locks_rows,
+    rounded,
+    take_lock,
+)
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.builder import Function, Value, splat, suffix, vector
 from gizml_tile.lowering.emit.cpu.scope import Scope
@@ -142,10 +149,11 @@ class Addresses:
         *,
         line: Line,
     ) -> None:
-        """Combines elements of a row with those from ``place`` on, alone by vectors, else one by one."""
+        """Combines elements of a row with those from ``place`` on: by vectors where no thread is beside, or
+        the row can be locked, else one by one.
+        """
         function, width, dtype = self.scope.function, arithmetic.width, self.dtype
         given = rounded(arithmetic, dtype, stored)
-        pointers, mask = line.each(place, chosen)
 
         def alone() -> list[str]:
             old = line.load(arithmetic, place, masks if masks is None else {}, chosen)
@@ -154,6 +162,14 @@ class Addresses:
             return []
 
         def beside() -> list[str]:
+            if locks_rows(self.scope.unit.program):
+                first = function.mul(line.block.columns.start, line.stride_bytes)
+                row = function.sub(function.emit(f"ptrtoint ptr {line.pointer} to i64"), first)
+                lock = take_lock(self.scope, row)
+                alone()
+                give_lock(function, lock)
+                return []
+            pointers, mask = line.each(place, chosen)
             self._one_by_one(arithmetic, pointers, mask, given, width)
             return []
 

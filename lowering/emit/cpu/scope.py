@@ -60,8 +60,13 @@ class ArgumentLayout:
         return self.pack(self.packs)
 
     @property
-    def slots(self) -> int:
+    def locks(self) -> int:
+        """Where the address of the launch's locks is."""
         return self.threads + 1
+
+    @property
+    def slots(self) -> int:
+        return self.locks + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gizml_tile.dtypes import I64
+from gizml_tile.lowering.emit.cpu.accumulate import locks_rows, write_locks
 from gizml_tile.lowering.emit.cpu.builder import Function, Module, Value
 from gizml_tile.lowering.emit.cpu.cost import program_cost
 from gizml_tile.lowering.emit.cpu.explain import explain_plan
@@ -180,6 +181,8 @@ def _write_entry(module: Module, unit: Unit, body: RegionPlan, packs: Sequence[P
     threads = function.load("i64", function.offset("%pool", 16), 8)
     running = str(function.minimum(threads, total))
     function.store("i64", running, function.offset("%args", 8 * unit.arguments.threads), 8)
+    if locks_rows(unit.program):
+        function.store("ptr", write_locks(function), function.offset("%args", 8 * unit.arguments.locks), 8)
     if stages:
         _write_staging(scope, stages, total, threads)
     cost = program_cost(body)
