@@ -2,8 +2,8 @@
 
     python tests/benchmarks/cpu.py [row ...] [--threads 1,2] [--quick] [--record]
 
-Rows: matmul bf16 f16 fp8 few softmax layernorm gelu attention launch first. Each number of threads runs in a
-process of its own. ``--record`` adds what was measured to RESULTS.md. Ratios above 1: ours is faster.
+Rows: matmul bf16 f16 fp8 few softmax layernorm gelu attention launch ports first. Each number of threads
+runs in a process of its own. ``--record`` adds what was measured to RESULTS.md. Ratios above 1: ours is faster.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-ROW_NAMES = "matmul bf16 f16 fp8 few softmax layernorm gelu attention launch".split()
+ROW_NAMES = "matmul bf16 f16 fp8 few softmax layernorm gelu attention launch ports".split()
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -33,6 +33,7 @@ QUICK_ROUNDS, QUICK_BLOCK_SECONDS = 3, 0.03
 
 def child(rows: list[str], threads: int, quick: bool, rounds: int) -> None:
     """Measure rows in this process, one JSON line each."""
+    from cpu_ports import ports
     from timing import measure
     from work import ROWS, torch
 
@@ -41,7 +42,7 @@ def child(rows: list[str], threads: int, quick: bool, rounds: int) -> None:
         torch.set_grad_enabled(False)
     block = QUICK_BLOCK_SECONDS if quick else BLOCK_SECONDS
     for row in rows:
-        for case in ROWS[row](quick):
+        for case in (ROWS | {"ports": ports})[row](quick):
             print(json.dumps(dataclasses.asdict(measure(case, threads, rounds, block))), flush=True)
 
 
