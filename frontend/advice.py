@@ -25,6 +25,11 @@ STORE = (
     "storing an item of a Python object inside a device loop or branch, which is traced once; "
     "give the value to a name, or loop over tile.unroll(...) to run the loop while the program is traced"
 )
+WHILE_MASK = (
+    "`while` on a mask of data: the program has one way; compare indices, or loop over a range and keep the "
+    "old value with `x if m else y`"
+)
+WALRUS = "`:=` in the condition of a device loop, which is asked again and again: bind the name in the loop"
 IF_INDEX = "`if` on an index: compare it, as in `if n != 0:`"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,7 +40,9 @@ class Inference:
     table: NameTable
     is_kernel: bool
     kinds: dict[cst.CSTNode, Kind] = field(default_factory=dict)
-    modes: dict[cst.For, Mode] = field(default_factory=dict)
+    # How `while` loops run where that is known before.
+    known: Mapping[cst.CSTNode, Mode] = field(default_factory=dict)
+    modes: dict[cst.For | cst.While, Mode] = field(default_factory=dict)
     meetings: dict[cst.CSTNode, Meeting] = field(default_factory=dict)
     liveness: dict[cst.CSTNode, Liveness] = field(default_factory=dict)
     # Names bound in the functions around, innermost last; what they hold where that never changes.
@@ -148,7 +150,7 @@ class Inference:
             case cst.For():
                 self._for(node, state)
             case cst.While():
-                self._python_loop(node, state)
+                self._while(node, state)
             case cst.Return() | cst.Raise() | cst.Break() | cst.Continue():
                 for part in parts(node):
                     self.expression(part, state)
@@ -274,20 +276,39 @@ class Inference:
             inside.kinds[name] = lifted(inside.kinds.get(name, Kind.UNKNOWN))
         self.assign(node.target, None, Kind.INDEX if mode is Mode.DEVICE else Kind.UNKNOWN, inside)
         self._body(node.body, inside)
-        for name in carried:
-            kind = lifted(state.kinds.get(name, Kind.UNKNOWN))
-            state.kinds[name] = (
-                kind if kind is inside.kinds.get(name) else join(kind, inside.kinds.get(name))
-            )
+        _turned(carried, inside, state)
         if mode is Mode.EITHER:
             state.meet(inside)
         if node.orelse is not None:
             self._body(node.orelse.body, state)
 
-    def _carried(self, node: cst.For, state: State) -> tuple[str, ...]:
+    def _while(self, node: cst.While, state: State) -> None:
+        mode = self.known.get(node) or _mode_of(expression_kind(self, node.test, state))
+        if self.modes.get(node, mode) is not mode:
+            mode = Mode.EITHER
+        self.modes[node] = mode
+        if mode is Mode.PYTHON:
+            self._python_loop(node, state)
+            return
+        carried = self._carried(node, state)
+        self._meet(node, state, carried)
+        inside = state.copy()
+        for name in carried:
+            inside.kinds[name] = lifted(inside.kinds.get(name, Kind.UNKNOWN))
+        self.expression(node.test, inside)
+        self._body(node.body, inside)
+        _turned(carried, inside, state)
+        if mode is Mode.EITHER:
+            state.meet(inside)
+        if node.orelse is not None:
+            self._body(node.orelse.body, state)
+
+    def _carried(self, node: cst.For | cst.While, state: State) -> tuple[str, ...]:
         live = self.liveness[self._function[-1]]
-        wanted = live.exposed(node.body) | live.after[node]
-        loop_names = set(targets(node.target))
+        wanted = live.exposed(node.body) | live.after[node] | frozenset(self.table.flags.get(node, ()))
+        if isinstance(node, cst.While):
+            wanted |= live.reads(node.test)
+        loop_names = set(targets(node.target)) if isinstance(node, cst.For) else set()
         carried = [
             name
             for name in self.table.assigned_in_order(node.body)
@@ -378,6 +399,20 @@ class Inference:
             kind = join(self.kinds[node], kind)
         self.kinds[node] = kind
         return kind
+
+
+def _mode_of(test: Kind) -> Mode:
+    """How a ``while`` loop runs by what its condition holds."""
+    if test is Kind.UNIFORM:
+        return Mode.DEVICE
+    return Mode.EITHER if test is Kind.UNKNOWN else Mode.PYTHON
+
+
+def _turned(carried: tuple[str, ...], inside: State, state: State) -> None:
+    """What carried names hold after a loop: what they held before it, or after a turn."""
+    for name in carried:
+        kind, other = lifted(state.kinds.get(name, Kind.UNKNOWN)), inside.kinds.get(name)
+        state.kinds[name] = kind if kind is other else join(kind, other)
 
 
 def _matches(value: Any, elements: Sequence[cst.BaseElement]) -> bool:

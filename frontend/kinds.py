@@ -139,8 +139,9 @@ METHODS = (
     | _HALVES
     | frozenset(COMPARISONS.values())
     | frozenset(
-        "and_ or_ select value put put_window scatter scatter_add scatter_max scatter_min loop fold cond arg "
-        "warps stages variant approx reduce associative_scan sort topk histogram".split()
+        "and_ or_ select value put put_window scatter scatter_add scatter_max scatter_min loop fold while_ "
+        "cond arg print check debug warps stages variant approx reduce associative_scan sort topk "
+        "histogram".split()
     )
 )
 

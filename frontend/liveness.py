@@ -105,6 +105,7 @@ class Liveness:
         ends = self.before(node.orelse.body, after) if node.orelse is not None else after
         self._remember(node, ends)
         bound = set(targets(node.target)) if isinstance(node, cst.For) else set()
+        ends |= frozenset(self.table.flags.get(node, ()))
         if isinstance(node, cst.While):
             ends |= self.reads(node.test)
         head = ends

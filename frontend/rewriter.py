@@ -22,6 +22,16 @@ def keep(rewriter: Rewriter, node: cst.CSTNode) -> cst.CSTNode:
     return node
 
 
+def fresh(identifiers: set[str], stem: str) -> str:
+    """A name of ours that is not among the identifiers, and then is: ``loop_1``."""
+    number = 1
+    while f"{stem}_{number}" in identifiers:
+        number += 1
+    name = f"{stem}_{number}"
+    identifiers.add(name)
+    return name
+
+
 class Rewriter:
     """One function's rewriting. What each kind of node becomes is told by the rules it is given."""
 
@@ -81,12 +91,7 @@ class Rewriter:
 
     def fresh(self, stem: str) -> str:
         """A name of ours that the person's source does not use: ``loop_1``."""
-        number = 1
-        while f"{stem}_{number}" in self._identifiers:
-            number += 1
-        name = f"{stem}_{number}"
-        self._identifiers.add(name)
-        return name
+        return fresh(self._identifiers, stem)
 
     def unused(self, name: str) -> str:
         """A name of ours as it is where the person's source does not use it, else numbered."""

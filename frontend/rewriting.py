@@ -6,6 +6,7 @@ import re
 import sys
 import threading
 from dataclasses import dataclass
+from functools import partial
 from types import CellType, CodeType, FunctionType
 from typing import Any, Literal, NoReturn
 
@@ -14,12 +15,13 @@ import libcst as cst
 from gizml_tile.errors import Place, TileError
 from gizml_tile.frontend import assignments, branches, calls, operators
 from gizml_tile.frontend.compiling import class_of
+from gizml_tile.frontend.exits import Exits
 from gizml_tile.frontend.header import runnable
 from gizml_tile.frontend.inference import Inference
 from gizml_tile.frontend.kinds import Kind
 from gizml_tile.frontend.positions import PositionMap, Span, compiled, write_out
 from gizml_tile.frontend.resolve import Answer, Question, Resolver
-from gizml_tile.frontend.rewriter import Rewriter, Rules, keep
+from gizml_tile.frontend.rewriter import Rewriter, Rules, fresh, keep
 from gizml_tile.frontend.scopes import NameTable
 from gizml_tile.frontend.source import Source, mark_rewritten
 from gizml_tile.frontend.spelling import line, with_first_lines
@@ -32,7 +34,7 @@ from gizml_tile.frontend.statements import (
     match_statement,
     while_statement,
 )
-from gizml_tile.frontend.syntax import COMPREHENSIONS, Function, parts, walk
+from gizml_tile.frontend.syntax import COMPREHENSIONS, Function, parameters, parts, walk
 
 # What each kind of node becomes; expressions that are not listed have their parts rewritten.
 RULES: Rules = {
@@ -162,10 +164,18 @@ def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
     inference = Inference(resolver, table, kind == "kernel")
     if kind == "kernel":
         _check_kernel(node, fail)
-    inference.run(node, Kind.PROGRAM if kind == "kernel" else Kind.UNKNOWN)
-    rewriter = Rewriter(
-        RULES, inference, frozenset(re.findall(r"\w+", source.padded)), fail, positions
-    )
+    first = Kind.PROGRAM if kind == "kernel" else Kind.UNKNOWN
+    inference.run(node, first)
+    identifiers = set(re.findall(r"\w+", source.padded))
+    given = node
+    exits = _exits(given, kind, inference, identifiers, positions)
+    if isinstance(given, cst.FunctionDef):
+        node = exits.function(given, is_kernel=kind == "kernel")
+    if node is not given:
+        table = NameTable(exits.flags)
+        inference = Inference(resolver, table, kind == "kernel", known=exits.modes)
+        inference.run(node, first)
+    rewriter = Rewriter(RULES, inference, frozenset(identifiers), fail, positions)
     hidden = _hides_tile(table, node, resolver)
     if hidden:
         rewriter.tile_name = rewriter.fresh("tile")
@@ -192,7 +202,21 @@ def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
         text, places, code, tuple(set(extra) - set(code.co_freevars)), rewriter.generated
     )
     mark_rewritten(result)
-    return _Draft(text, _original(source, node, module), result, resolver.answers)
+    return _Draft(text, _original(source, given, module), result, resolver.answers)
+
+
+def _exits(
+    node: Function,
+    kind: What,
+    inference: Inference,
+    identifiers: set[str],
+    positions: dict[cst.CSTNode, Span],
+) -> Exits:
+    """What rewrites the exits of a function's loops and branches."""
+    program = next((each.name.value for each in parameters(node)), None)
+    return Exits(
+        inference, positions, partial(fresh, identifiers), program if kind == "kernel" else None
+    )
 
 
 def _original(source: Source, node: Function, module: cst.Module) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,8 +54,10 @@ class Names:
 class NameTable:
     """The names of every function in a piece of source, found once."""
 
-    def __init__(self) -> None:
+    def __init__(self, flags: Mapping[cst.CSTNode, tuple[str, ...]] | None = None) -> None:
+        """``flags`` are those that device loops ask before each turn, with all that are left by exits."""
         self._names: dict[cst.CSTNode, Names] = {}
+        self.flags = flags or {}
         self._assigned: dict[cst.CSTNode, tuple[str, ...]] = {}
 
     def of(self, function: cst.CSTNode) -> Names:

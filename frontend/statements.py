@@ -111,11 +111,16 @@ def _parts(rewriter: Rewriter, node: Any) -> Any:
     return rewriter.rebuilt(node, **changes)
 
 
-def while_statement(rewriter: Rewriter, node: cst.While) -> list[cst.While]:
-    """``while`` on a host value."""
+def while_statement(rewriter: Rewriter, node: cst.While) -> list[Any]:
+    """``while`` on a comparison of indices as a loop of the program, on a host value as it is."""
+    mode = rewriter.inference.modes.get(node, Mode.PYTHON)
+    if mode is not Mode.PYTHON:
+        loop = loops.device_while(rewriter, node, certain=mode is Mode.DEVICE)
+        if loop is not None:
+            return loop
     kind = rewriter.kind(node.test)
     if kind.is_device:
-        rewriter.fail(node.test, advice.on_device("while"))
+        rewriter.fail(node.test, advice.WHILE_MASK if kind.is_tile else advice.on_device("while"))
     test = rewriter.expr(node.test)
     if not kind.is_host:
         test = rewriter.guard(node.test, test, "while")

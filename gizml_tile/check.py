@@ -12,6 +12,7 @@ from gizml_tile.nodes import (
     BITWISE,
     COMPARISONS,
     COUNTS,
+    EARLY,
     EFFECTS,
     ELEMENTWISE,
     RANDOM,
@@ -530,7 +531,8 @@ def _dot(node: Node, program: TileProgram) -> None:
 
 def _loop(node: Node, program: TileProgram) -> None:
     _operands(node, len(node.args))
-    _no_attribute(node)
+    assert node.attr in (None, EARLY), f"{node}: {node.attr!r}"
+    assert node.attr is None or (len(node.args) > 3 and node.args[-1].is_index), f"{node} carries no flag"
     assert len(node.args) >= 3 and len(node.regions) == 1, f"{node}: operands, regions"
     assert all(arg.is_index for arg in node.args[:3]), f"{node}: bounds are no indices"
     (region,) = node.regions

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from gizml_tile.batch import gathered, spread
-from gizml_tile.dtypes import F32, MASK, math_dtype
+from gizml_tile.dtypes import F32, I64, MASK, DType, math_dtype
 from gizml_tile.errors import Place, TileError, here
 from gizml_tile.index import Index
 from gizml_tile.lifting import constant, describe, lift_index, number
 from gizml_tile.naming import carried_names, returned_names
-from gizml_tile.nodes import Const, Node
+from gizml_tile.nodes import EARLY, Const, Node, Region, Shape, rebuild
 from gizml_tile.rounding import round_to
 from gizml_tile.tile import Tile
 from gizml_tile.tracing import Block, Trace, Value, article, fail, noun
+
+# The turns of a loop that ends by its condition alone.
+_ENDLESS = (1 << 63) - 1
 
 
 def trace_loop(
@@ -25,9 +28,15 @@ def trace_loop(
     body: Callable[..., Any],
     *,
     single: bool,
+    condition: Callable[..., Any] | None = None,
+    named: Callable[..., Any] | None = None,
 ) -> list[Any]:
-    """Record a loop over range(*bounds); the values after it."""
-    what = "fold" if single else "loop"
+    """Record a loop over range(*bounds), while a condition holds if there is one; the values after it.
+
+    ``named`` is the person's function whose names for the carried values errors say, by default the body.
+    """
+    what = "fold" if single else "loop" if named is None else "while_"
+    named = named or body
     start, stop, step = bounds
     if isinstance(body, Value) or not callable(body):
         fail(f"{what} takes its body as a function of the turn and what it carries, found {describe(body)}")
@@ -45,20 +54,81 @@ def trace_loop(
     for node in carried:
         assert node.dtype is not None
         types.append((node.shape, node.dtype))
+    asked = None if condition is None else _asked(trace, condition, types, counts, what)
+    if asked is not None:
+        carried.append(_answer(trace, asked, carried))
+        types.append(((), I64))
     with trace.open_block() as block:
         k, *params = trace.add_params(types)
-        values = gathered([_wrap(block, param) for param in params], counts)
+        values = gathered([_wrap(block, param) for param in params[: len(flat)]], counts)
         returned = body(Index(block, k), values[0] if single else values)
         given, found = spread([returned] if single else _returned(returned, len(inits), what))
         if found != counts:
             fail(f"{what} carries batches of {counts} tiles (0 for a tile), and a turn gives {found}")
-        named = [
-            _Carried(body, owner, init, len(inits), single)
-            for owner, init in zip(owners, carried, strict=True)
+        known = [
+            _Carried(named, owner, init, len(inits), single)
+            for owner, init in zip(owners, carried[: len(flat)], strict=True)
         ]
-        results = tuple([_turn(trace, *each) for each in zip(given, params, named, strict=True)])
-    loop = Node("loop", (*limits, *carried), None, (), None, place, (block.region(results),))
-    return gathered(_results(trace, loop, results), counts)
+        results = tuple(
+            [_turn(trace, *each) for each in zip(given, params[: len(flat)], known, strict=True)]
+        )
+        if asked is not None:
+            results = (*results, _answer(trace, asked, results))
+    attr = None if asked is None else EARLY
+    loop = Node("loop", (*limits, *carried), attr, (), None, place, (block.region(results),))
+    return gathered(_results(trace, loop, results)[: len(flat)], counts)
+
+
+def trace_while(
+    trace: Trace, inits: list[object], condition: Callable[..., Any], body: Callable[..., Any]
+) -> list[Any]:
+    """Record a loop while a condition holds; the values after it."""
+    for function in (condition, body):
+        if isinstance(function, Value) or not callable(function):
+            fail(f"while_ takes two functions of what the loop carries, found {describe(function)}")
+
+    def turn(_: Index, values: list[Any]) -> Any:
+        return body(values)
+
+    bounds = (0, _ENDLESS, 1)
+    return trace_loop(trace, bounds, inits, turn, single=False, condition=condition, named=body)
+
+
+def _asked(
+    trace: Trace,
+    condition: Callable[..., Any],
+    types: list[tuple[Shape, DType]],
+    counts: list[int],
+    what: str,
+) -> Region:
+    """A condition as a region of the carried values, which may be asked again and again."""
+    if isinstance(condition, Value) or not callable(condition):
+        fail(f"the condition of {what} is a function of what it carries, found {describe(condition)}")
+    with trace.open_block() as block:
+        _, *params = trace.add_params(types)
+        answer = condition(gathered([_wrap(block, param) for param in params], counts))
+        host = None if isinstance(answer, Value) else number(answer)
+        if isinstance(host, bool):
+            result = trace.record("const", (), Const((1, 1), MASK, host))
+        else:
+            result = _condition(trace, answer, f"the condition of {what}")
+    for node in block.nodes:
+        if node.regions or node.dtype is None:
+            raise TileError(
+                f"the condition of {what} compares indices and nothing else; do that in the loop", node.place
+            )
+    return block.region((result,))
+
+
+def _answer(trace: Trace, asked: Region, carried: Sequence[Node]) -> Node:
+    """Whether a condition holds for some values, as an index of 1 or 0."""
+    new = dict(zip(asked.params[1:], carried, strict=False))
+    for node in asked.nodes:
+        made = rebuild(node, tuple([new.get(arg, arg) for arg in node.args]))
+        new[node] = trace.record_node(made)
+    mask = new.get(asked.results[0], asked.results[0])
+    yes, no = (trace.record("index", (), value) for value in (1, 0))
+    return trace.record("select", (mask, yes, no))
 
 
 def trace_cond(trace: Trace, condition: object, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
@@ -219,17 +289,17 @@ def _place_in(block: Block, node: Node) -> Place | None:
     return node.place if node in block.nodes and node.place else here()
 
 
-def _condition(trace: Trace, condition: object) -> Node:
+def _condition(trace: Trace, condition: object, what: str = "cond") -> Node:
     if isinstance(condition, Tile):
         node = trace.use(condition)
         if condition._uniform:
             return node
         if node.dtype is MASK:
             fail(
-                f"cond takes a comparison of indices, found {describe(condition)} of data; choose elements "
+                f"{what} takes a comparison of indices, found {describe(condition)} of data; choose elements "
                 "with m.select(yes, no)"
             )
-    fail(f"cond takes a comparison of indices, as in i.lt(n), found {describe(condition)}")
+    fail(f"{what} takes a comparison of indices, as in i.lt(n), found {describe(condition)}")
 
 
 def _arm(value: object) -> tuple[object, ...]:

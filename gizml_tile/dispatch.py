@@ -192,14 +192,28 @@ def fold(held: Mapping[str, object], start: Any, stop: Any, init: Any, body: Cal
 
 
 def loop(held: Mapping[str, object], start: Any, stop: Any, inits: list[Any], body: Callable[[Any, Any], Any],
-         *, step: Any = 1) -> Any:  # fmt: skip
+         *, step: Any = 1, condition: Callable[[Any], Any] | None = None) -> Any:  # fmt: skip
     """A loop of carried values: the program's where a helper holds traced values, else Python's."""
     with _region(_holds_traced([*held.values(), start, stop, *inits, step])) as device:
         if device:
-            return program().loop(start, stop, inits, body, step=step)
+            return program().loop(start, stop, inits, body, step=step, condition=condition)
         for k in range(start, stop, step):
+            if condition is not None and not condition(inits):
+                break
             inits = body(k, inits)
         return inits
+
+
+def while_(inits: Any, condition: Callable[[Any], Any], body: Callable[[Any], Any]) -> Any:
+    """A loop while a condition holds: Python's as long as that is a host value, then the program's."""
+    while True:
+        answer = condition(inits)
+        with _region(isinstance(answer, Value)) as device:
+            if device:
+                return program().while_(list(inits), condition, body)
+            if not answer:
+                return inits
+            inits = body(inits)
 
 
 def _holds_traced(values: Iterable[object], depth: int = 2) -> bool:

@@ -61,7 +61,9 @@ fma                       a, b, c                          (negate_product, nega
 print                     values...                        Message: for a person who looks for a mistake
 check                     mask, [value]                    Message: where the mask is false is a mistake
 dot                       a, b  or  a, b, c                precision: "f32" or "tf32"; c + a @ b
-loop                      start, stop, step, inits...      one region (k, carried...) -> carried...
+loop                      start, stop, step, inits...      one region (k, carried...) -> carried...;
+                                                           EARLY: goes on only while the last carried
+                                                           value, an index, is not 0
 cond                      [1, 1] mask                      two regions () -> values...
 result                    loop or cond                     which of its values
 ========================  ===============================  =============================================
@@ -332,6 +334,8 @@ COMBINING = frozenset("reduce scan".split())
 ALONG = REDUCTIONS | COMBINING | {"sort", "histogram"}
 COMMUTATIVE = frozenset("add mul maximum minimum and_ or_ xor eq ne".split())
 STRUCTURED = frozenset("loop cond".split())
+# The attribute of a loop that may end before its last turn.
+EARLY = "while"
 READS = frozenset({"read", "gather", "element"})
 EFFECTS = frozenset({"put", "scatter"})
 # What stands for a store into a launch's records (see lowering/tile_passes/records.py).

@@ -12,7 +12,7 @@ from gizml_tile import debugging
 from gizml_tile.arguments import ScalarArgument
 from gizml_tile.batch import Batch
 from gizml_tile.batch_views import BatchIn, BatchOut
-from gizml_tile.control import trace_cond, trace_loop
+from gizml_tile.control import trace_cond, trace_loop, trace_while
 from gizml_tile.drawing import draw
 from gizml_tile.dtypes import F32, I64, MASK
 from gizml_tile.errors import TileError, here
@@ -255,16 +255,36 @@ class Program:
         body: Callable[[Index, list[Any]], Any],
         *,
         step: object = 1,
+        condition: Callable[[list[Any]], Any] | None = None,
     ) -> list[Any]:
         """``body(k, carried)`` for k of range(start, stop, step), each turn with what the last gave.
 
         The result is what the last turn returned, or ``inits`` where there was none. Carried are
-        tiles, masks and indices, which keep shape and type.
+        tiles, masks and indices, which keep shape and type. Before each turn ``condition(carried)``, a
+        comparison of indices, is asked where it is given, and the loop ends where it does not hold.
         """
         if isinstance(inits, Value) or not isinstance(inits, Sequence):
             fail(f"loop takes a list of carried values, found {describe(inits)}; see also p.fold")
         self._trace.check_open()
-        return trace_loop(self._trace, (start, stop, step), list(inits), body, single=False)
+        return trace_loop(
+            self._trace, (start, stop, step), list(inits), body, single=False, condition=condition
+        )
+
+    def while_(
+        self,
+        inits: Sequence[object],
+        condition: Callable[[list[Any]], Any],
+        body: Callable[[list[Any]], Any],
+    ) -> list[Any]:
+        """``body(carried)`` again and again while ``condition(carried)``, a comparison of indices, holds.
+
+        Carried are tiles, masks and indices, of which the condition compares indices alone; the result is
+        what the last turn returned, or ``inits``. Nothing ends a loop whose condition stays true.
+        """
+        if isinstance(inits, Value) or not isinstance(inits, Sequence):
+            fail(f"while_ takes a list of carried values, found {describe(inits)}")
+        self._trace.check_open()
+        return trace_while(self._trace, list(inits), condition, body)
 
     def fold(
         self,

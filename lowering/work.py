@@ -175,7 +175,7 @@ def _times(
             times = known[loop.place]
         else:
             bounds = [arg.attr for arg in loop.args[:3] if arg.op == "constant"]
-            if len(bounds) < 3:
+            if len(bounds) < 3 or loop.attr is not None:
                 return None
             times *= len(range(*bounds))  # type: ignore[arg-type]
     return times

@@ -15,7 +15,7 @@ import numpy as np
 from philox import tile_of
 
 from gizml_tile.dtypes import E5M2, F16, F32, FP8, I64, MASK, U64, integer_range, to_numpy
-from gizml_tile.nodes import COMPARISONS, REDUCTIONS, places
+from gizml_tile.nodes import COMPARISONS, EARLY, REDUCTIONS, places
 from gizml_tile.rounding import round_to
 
 
@@ -430,6 +430,8 @@ class _Run:
         (region,) = node.regions
         carried = list(carried)
         for k in range(start, stop, step) if step else ():
+            if node.attr == EARLY and not carried[-1]:
+                break
             for param, value in zip(region.params, [k, *carried], strict=True):
                 self.values[param] = value
             carried = self.region(region)

@@ -38,7 +38,7 @@ from gizml_tile.lowering.expand.staging import last_uses, open_ring, stage_here
 from gizml_tile.lowering.expand.values import make_tile
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.planning.plan import UNIFORM, TileLayout
-from gizml_tile.nodes import MOVES, Node, Region
+from gizml_tile.nodes import EARLY, MOVES, Node, Region
 
 
 def expand_region(x: Expansion, region: Region) -> None:
@@ -213,7 +213,8 @@ def _turns(x: Expansion, node: Node) -> Sequence[Value]:
             return results
 
     with x.memory.repeated():
-        finals = x.build.loop(start, stop, step, inits, body)
+        flag = len(region.results) - 1 if node.attr == EARLY else None
+        finals = x.build.loop(start, stop, step, inits, body, flag)
     if ring is not None:
         ring.end(finals[-1])
     return finals[: len(region.results)]

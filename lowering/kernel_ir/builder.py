@@ -347,8 +347,12 @@ class Builder:
         step: Value,
         inits: Sequence[Value],
         body: Callable[[Value, tuple[Value, ...]], Sequence[Value]],
+        flag: int | None = None,
     ) -> tuple[Value, ...]:
-        """``for counter in range(start, stop, step)`` with carried values; gives their last."""
+        """``for counter in range(start, stop, step)`` with carried values; gives their last.
+
+        With a ``flag`` it ends once the carried integer of this number is 0.
+        """
         counter = Instruction("param", (), 0, start.dtype, 1)
         params = tuple(
             Instruction("param", (), number + 1, init.dtype, init.count) for number, init in enumerate(inits)
@@ -358,7 +362,7 @@ class Builder:
         for init, result in zip(inits, results, strict=True):
             assert (init.dtype, init.count) == (result.dtype, result.count), (init, result)
         made = Block((counter, *params), tuple(inside), results)
-        whole = self.emit("loop", (start, stop, step, *inits), blocks=(made,))
+        whole = self.emit("loop", (start, stop, step, *inits), flag, blocks=(made,))
         return self._results(whole, results)
 
     def branch(

@@ -83,6 +83,10 @@ def _loop(i: Instruction, kernel: Kernel) -> None:
     for init, param, result in zip(inits, block.params[1:], block.results, strict=True):
         for each in (param, result):
             assert (each.dtype, each.count) == (init.dtype, init.count), f"{i}: carries {init}, {each}"
+    if i.attr is not None:
+        assert type(i.attr) is int and 0 <= i.attr < len(inits), f"{i}: flag {i.attr!r}"
+        flag = inits[i.attr]
+        assert flag.dtype in (I32, I64) and flag.count == 1, f"{i}: flag {flag}"
 
 
 def _mask_of_one(i: Instruction) -> None:

@@ -101,7 +101,9 @@ Transactions (Hopper): barriers in workgroup memory that count arrivals and byte
     registers       attr: (how many each thread of this role may hold, whether that is an increase)
 
 Structure (each has blocks)
-    loop            start, stop, step, inits... block (counter, carried...) -> carried...; uniform bounds
+    loop            start, stop, step, inits... block (counter, carried...) -> carried...; uniform bounds.
+                                                attr: None, or the number of a uniform carried integer: there
+                                                is no further turn once it is 0
     branch          mask                        two blocks () -> values...; uniform in the workgroup or
                                                 role, or attr: `APART`, and nothing inside is between threads
     when            mask                        one block, no results, run by the threads whose mask is set

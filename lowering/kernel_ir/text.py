@@ -146,6 +146,8 @@ def _attribute(instruction: Instruction, kernel: Kernel) -> str:
             return ""
         case tuple():
             return "" if instruction.op == "roles" else _numbers(attr)
+        case int() if instruction.op == "loop":
+            return f"while value {attr}"
         case _:
             return repr(attr)
 

@@ -54,6 +54,8 @@ class _Alive:
                 self._value(instruction)
             elif instruction.op == "loop":
                 self._pending += instruction.args[:3]
+                if isinstance(instruction.attr, int):
+                    self._carried(instruction, instruction.attr)
             else:
                 self._pending += instruction.args
                 if instruction.op == "update":
@@ -68,8 +70,12 @@ class _Alive:
         else:
             (source,) = instruction.args
         self._pending.append(source)
+        if number >= 0:
+            self._carried(source, number)
+
+    def _carried(self, source: Instruction, number: int) -> None:
         values = self.values.setdefault(source, set())
-        if number in values or number < 0:
+        if number in values:
             return
         values.add(number)
         self._pending += [block.results[number] for block in source.blocks]
@@ -120,7 +126,10 @@ class _Kept:
         args = source.args
         if source.op == "loop":
             args = (*args[:3], *(args[3 + number] for number in numbers))
-        made = Instruction(source.op, self._replaced.all(args), None, None, 0, source.place, tuple(blocks))
+        attr = source.attr
+        if source.op == "loop" and isinstance(attr, int):
+            attr = numbers.index(attr)
+        made = Instruction(source.op, self._replaced.all(args), attr, None, 0, source.place, tuple(blocks))
         self._replaced[source] = made
         return made
 

@@ -94,7 +94,7 @@ class _Fold:
         if start is None or stop is None or not step:
             return False
         turns = len(range(start, stop, step))
-        if turns > 1:
+        if turns > 1 or (turns == 1 and loop.attr is not None):
             return False
         if turns == 0:
             self._given[loop] = args[3:]

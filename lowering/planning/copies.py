@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gizml_tile.lowering.planning.bounds import Shapes, fewest_turns
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
-from gizml_tile.nodes import EFFECTS, Node, TileProgram, View, tensor_of
+from gizml_tile.nodes import EARLY, EFFECTS, Node, TileProgram, View, tensor_of
 from gizml_tile.target import Target
 
 TENSORS = "tensors"
@@ -94,7 +94,7 @@ def _operands(program: TileProgram) -> dict[int, list[Node]]:
 
 
 def _loops(program: TileProgram) -> list[Node]:
-    return [node for node in program.body.nodes if node.op == "loop"]
+    return [node for node in program.body.nodes if node.op == "loop" and node.attr != EARLY]
 
 
 def _refusals(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gizml_tile.lowering.planning.operands import operand
-from gizml_tile.nodes import Node, TileProgram
+from gizml_tile.nodes import EARLY, Node, TileProgram
 from gizml_tile.target import Target
 
 # Groups of four warps that fill a multiprocessor's registers where each has 64 rows of a chained product.
@@ -49,7 +49,11 @@ def is_crowded(program: TileProgram, target: Target, grid: Sequence[int]) -> boo
 
     Of an axis of 8 programs the last three are two, which costs an eighth; of 4 it would be a third.
     """
-    loops = [node for node in program.body.nodes if node.op == "loop" and _is_chained(node)]
+    loops = [
+        node
+        for node in program.body.nodes
+        if node.op == "loop" and node.attr != EARLY and _is_chained(node)
+    ]
     axis = common_axis(loops, len(grid))
     if axis is None or not target.can("group_matrix"):
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gizml_tile.lowering.planning.bounds import Shapes, fewest_turns
-from gizml_tile.nodes import Node, TileProgram
+from gizml_tile.nodes import EARLY, Node, TileProgram
 from gizml_tile.target import Target
 
 # Of clusters that share a program.
@@ -31,7 +31,11 @@ def room(
     for size in grid:
         programs *= size
     most = target.facts.units // max(programs, 1)
-    loops = [node for node in program.body.nodes if node.op == "loop" and _multiplies(node)]
+    loops = [
+        node
+        for node in program.body.nodes
+        if node.op == "loop" and node.attr != EARLY and _multiplies(node)
+    ]
     if most < SIZES[0] or not loops or not target.can("cluster"):
         return 1
     turns = fewest_turns(program, loops, shapes, grid, scalars)

@@ -44,7 +44,7 @@ from gizml_tile.lowering.planning.residency import half_memory
 from gizml_tile.lowering.planning.together import REGISTERS, plan_together
 from gizml_tile.lowering.planning.turn_ahead import reads_a_turn_ahead
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
-from gizml_tile.nodes import ALONG, REDUCTIONS, Node
+from gizml_tile.nodes import ALONG, EARLY, REDUCTIONS, Node
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -239,6 +239,8 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
     for loop in loops:
         if loop is not None and not all(is_known_before(state, arg) for arg in loop.args[:3]):
             yield "the loop's bounds depend on what tensors hold"
+        if loop is not None and loop.attr == EARLY:
+            yield "the loop may end before its last turn"
     if len({(sides_of(state, node)[0], is_turned(state, node)) for node in products}) > 1:
         yield "products have different numbers of rows"
     rows, _ = sides_of(state, products[0])

@@ -18,7 +18,7 @@ from gizml_tile.lowering.planning.scratch import scratch_bytes
 from gizml_tile.lowering.planning.shared import shared_tile
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
-from gizml_tile.nodes import EFFECTS, Elements, Node, View, tensor_of
+from gizml_tile.nodes import EARLY, EFFECTS, Elements, Node, View, tensor_of
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -84,6 +84,9 @@ def _pipelined_in(state: Planning, node: Node) -> Node | None:
     """The loop whose turns copy a read ahead; None for a read that is copied where it stands."""
     loop = state.uses.loops.get(state.uses.region[node])
     if loop is None or loop.op != "loop" or state.signature.may_alias:
+        return None
+    # What a loop copies ahead of its last turn would be copied for nothing, and has to be waited for.
+    if loop.attr == EARLY:
         return None
     if loop.args[2].op != "index" or not depends_on_counter_only(node, loop, state.uses):
         return None

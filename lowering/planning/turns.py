@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gizml_tile.nodes import Node, Region, Scalar, TileProgram
+from gizml_tile.nodes import EARLY, Node, Region, Scalar, TileProgram
 
 # An index of every program, and of every turn of the loops around: axes for those, the innermost first, and
 # then for the grid's, the last first. An axis along which it does not change has size 1.
@@ -45,6 +45,8 @@ class _Counting:
     def region(self, region: Region, runs: Numbers) -> None:
         """Count in a region, which runs in the programs and turns that are set."""
         for node in region.nodes:
+            if node.op == "loop" and node.attr == EARLY:
+                continue
             if node.op == "loop":
                 self._loop(node, runs)
             elif node.op == "cond" and _has_loops(node):

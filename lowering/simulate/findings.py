@@ -16,7 +16,8 @@ class Finding:
     """Something that a kernel does wrong, or slower than it could.
 
     ``kind`` is "race", "unwritten", "in flight", "out of bounds", "misaligned", "divergent barrier",
-    "divergent", "deadlock", "check" (a ``p.check`` that fails), or a cost: "bank conflict", "uncoalesced".
+    "divergent", "deadlock", "endless" (a ``while`` loop), "check" (a ``p.check`` that fails), or a cost:
+    "bank conflict", "uncoalesced".
     ``count`` tells how often: of costs, how many more wavefronts or sectors than there had to be.
     """
 

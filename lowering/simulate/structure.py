@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 
 import numpy as np
 
@@ -224,8 +225,14 @@ def _loop(threads: Threads, at: Instruction) -> Iterator[Waiting]:
         _uniform(threads, at, value, what)
     carried = [threads.get(arg) for arg in at.args[3:]]
     around = threads.active
-    while True:
+    for turn in count():
         going = np.where(step > 0, counter < stop, counter > stop)
+        if isinstance(at.attr, int):
+            _uniform(threads, at, carried[at.attr], "whether the loop goes on")
+            going = going & (carried[at.attr] != 0)
+            if turn == _MOST_TURNS and going.any():
+                threads.batch.log.add("endless", at, f"has not ended after {turn} turns", 1)
+                break
         everyone = bool(going.all())
         if not everyone:
             if around is not None:
@@ -316,6 +323,9 @@ def _roles(threads: Threads, at: Instruction) -> Iterator[Waiting]:
 
 
 Plain = Callable[[Threads, Instruction], Array | None]
+
+# A loop that goes on by its flag alone is given up after so many turns.
+_MOST_TURNS = 1 << 16
 WAITING: dict[str, Callable[[Threads, Instruction], Iterator[Waiting]]] = {
     "loop": _loop,
     "branch": _branch,

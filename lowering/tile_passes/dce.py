@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gizml_tile.nodes import EFFECTS, Node, Region, TileProgram, param, rebuild
+from gizml_tile.nodes import EARLY, EFFECTS, Node, Region, TileProgram, param, rebuild
 
 
 def eliminate_dead(program: TileProgram) -> TileProgram:
@@ -60,6 +60,9 @@ class _Liveness:
         if node not in self.live:
             self.live.add(node)
             self._work.append(node)
+            if node.attr == EARLY:
+                # The last carried value says when it ends.
+                self._mark_slot(node, len(node.args) - 4)
 
     def _mark_slot(self, node: Node, number: int) -> None:
         slots = self.slots[node]

@@ -13,6 +13,7 @@ from gizml_tile.dtypes import F32, I32, I64, MASK, DType
 from gizml_tile.errors import Place
 from gizml_tile.lowering.tile_passes.rewriting import Emit, Rewriting
 from gizml_tile.nodes import (
+    EARLY,
     RECORDS,
     Attr,
     Const,
@@ -93,20 +94,29 @@ class _Storing:
             return None
         before = self._used
         regions = []
+        # The flag of a loop that may end early stays its last carried value.
+        last = int(node.attr == EARLY)
+        given = len(node.regions[0].results) - last
         for region in node.regions:
             params = region.params
             if params:
-                more = tuple(param((1, 1), I32, len(params) + number) for number in range(2))
-                params, self._used = (*params, *more), (more[0], more[1])
+                more = [param((1, 1), I32, 1 + given + number) for number in range(2)]
+                flags = [param((), I64, 3 + given)] * last
+                for old, new in zip(params[1 + given :], flags, strict=True):
+                    rewriting.rename(old, new)
+                params, self._used = (*params[: 1 + given], *more, *flags), (more[0], more[1])
             else:
                 self._used = before
             made = rewriting.region(region)
-            regions.append(Region(params, made.nodes, (*made.results, *self._used)))
-        operands = (*args, *before) if node.regions[0].params else args
+            results = (*made.results[:given], *self._used, *made.results[given:])
+            regions.append(Region(params, made.nodes, results))
+        operands = args
+        if node.regions[0].params:
+            operands = (*args[: 3 + given], *before, *args[3 + given :])
         copy = self._emit(rebuild(node, operands, tuple(regions)))
-        results = [self._emit(make("result", (copy,), n, node.place)) for n in range(len(regions[0].results))]
-        self._used = results[-2], results[-1]
-        return tuple(results[:-2])
+        values = [self._emit(make("result", (copy,), n, node.place)) for n in range(given + 2 + last)]
+        self._used = values[given], values[given + 1]
+        return (*values[:given], *values[given + 2 :])
 
     def _print(self, node: Node) -> Node:
         last = self._word(0, self._number(self._sites))

@@ -51,6 +51,10 @@ class Rewriting:
         new = self._new
         return tuple([new.get(node, node) for node in nodes])
 
+    def rename(self, param: Node, new: Node) -> None:
+        """Let another parameter stand for one of a region that is copied next."""
+        self._new[param] = new
+
     def emit(self, node: Node) -> Node:
         """Append a node where the copy stands."""
         self._out.append(node)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import addressing_cases
 import along_cases
 import benchmark_cases
+import control_cases
 import elementwise_cases
 import port_cases
 import product_cases
@@ -37,6 +38,7 @@ from gizml_tile.target import Target
 MODULES = (
     addressing_cases,
     along_cases,
+    control_cases,
     elementwise_cases,
     port_cases,
     row_cases,

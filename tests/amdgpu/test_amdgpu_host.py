@@ -6,6 +6,7 @@ from itertools import product
 
 import addressing_cases
 import along_cases
+import control_cases
 import elementwise_cases
 import port_cases
 import product_cases
@@ -18,7 +19,15 @@ from on_host import run_texts
 
 # One architecture for each length of waves, and for products one of each family of matrix units.
 WAVES, FAMILIES = ("gfx942", "gfx1201"), ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
-MODULES = (addressing_cases, along_cases, elementwise_cases, port_cases, row_cases, shape_cases)
+MODULES = (
+    addressing_cases,
+    along_cases,
+    control_cases,
+    elementwise_cases,
+    port_cases,
+    row_cases,
+    shape_cases,
+)
 CASES = [
     *product([case for module in MODULES for case in module.CASES], WAVES),
     *product(product_cases.CASES, FAMILIES),

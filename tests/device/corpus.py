@@ -14,6 +14,7 @@ from typing import Any
 
 import addressing_cases
 import along_cases
+import control_cases
 import elementwise_cases
 import numpy as np
 import port_cases
@@ -33,6 +34,7 @@ CASES: dict[str, Case] = {
     for module in (
         addressing_cases,
         along_cases,
+        control_cases,
         elementwise_cases,
         port_cases,
         row_cases,

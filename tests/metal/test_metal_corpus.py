@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import addressing_cases
 import along_cases
+import control_cases
 import elementwise_cases
 import port_cases
 import product_cases
@@ -24,6 +25,7 @@ CASES = [
     for module in (
         addressing_cases,
         along_cases,
+        control_cases,
         elementwise_cases,
         port_cases,
         row_cases,

@@ -78,7 +78,12 @@ def _loop(writer: Writer, instruction: Instruction) -> Words:
     homes = [writer.values[param] for param in block.params]
     counter, kind = homes[0][0], kind_of(block.params[0])
     words = writer.words(stop)[0], writer.words(step)[0]
-    writer.fork(_in_range(writer, kind, counter, *words), turn, end)
+    goes = _in_range(writer, kind, counter, *words)
+    if isinstance(instruction.attr, int):
+        flag = block.params[1 + instruction.attr]
+        more = writer.value(f"icmp ne {kind_of(flag)} {writer.words(flag)[0]}, 0")
+        goes = writer.value(f"and i1 {goes}, {more}")
+    writer.fork(goes, turn, end)
     writer.start(turn)
     writer.block(block)
     following = writer.value(f"add {kind} {counter}, {words[1]}")

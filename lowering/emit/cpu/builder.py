@@ -196,13 +196,15 @@ class Function:
         *,
         runs: bool = False,
         condition: str = "slt",
+        flag: int | None = None,
     ) -> list[str]:
         """Writes ``for i in start..stop by step`` and gives the carried values after the last turn.
 
         ``initial`` lists (type, value) of what is carried; ``body(i, values)`` returns the next values.
-        ``runs`` promises at least one turn. A single turn of constant bounds is written without a loop.
+        ``runs`` promises at least one turn. With a ``flag`` there is no turn once the carried i64 of this
+        number is 0. A single turn of constant bounds is written without a loop.
         """
-        if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+        if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int) and flag is None:
             turns = max(0, -(-(stop - start) // step))
             if turns == 0:
                 return [value for _, value in initial]
@@ -213,14 +215,16 @@ class Function:
         if runs:
             self.branch(head)
         else:
-            self.branch_if(self.compare(condition, start, stop), head, after)
+            first = "" if flag is None else initial[flag][1]
+            self.branch_if(self._going(self.compare(condition, start, stop), first), head, after)
         self.start(head)
         index = self.temp()
         values = [self.temp() for _ in initial]
         phis = len(self.lines)
         results = list(body(index, values))
         following = self.emit(f"add i64 {index}, {step}")
-        again = self.compare(condition, following, stop)
+        flagged = "" if flag is None else results[flag]
+        again = self._going(self.compare(condition, following, stop), flagged)
         last = self.block
         self.branch_if(again, head, after)
         self.lines[phis:phis] = [
@@ -237,6 +241,10 @@ class Function:
             self.emit(f"phi {kind} [{value}, %{before}], [{result}, %{last}]")
             for (kind, value), result in zip(initial, results, strict=True)
         ]
+
+    def _going(self, inside: str, flag: str) -> str:
+        """Whether a loop has a further turn, with a flag also whether that is not 0."""
+        return self.emit(f"and i1 {inside}, {self.compare('ne', flag, 0)}") if flag else inside
 
     def when(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gizml_tile.lowering.emit.cpu.normalise import ELEMENTWISE
-from gizml_tile.nodes import EFFECTS, Node, View
+from gizml_tile.nodes import EARLY, EFFECTS, Node, View
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,7 @@ def deep_product(loop: Node) -> tuple[DeepProduct, ...] | None:
     start, stop, step, *initial = loop.args
     region = loop.regions[0]
     turn, *carried = region.params
-    if step.op != "index" or step.attr != 1 or not carried:
+    if step.op != "index" or step.attr != 1 or not carried or loop.attr == EARLY:
         return None
     products = []
     uses = _uses(region.nodes)

@@ -27,6 +27,7 @@ from gizml_tile.lowering.emit.cpu.shapes import DotShape
 from gizml_tile.lowering.emit.cpu.sort import SortWriter
 from gizml_tile.lowering.emit.cpu.steps import GroupWriter
 from gizml_tile.lowering.emit.cpu.tiles import begin_tiles, tile_configuration
+from gizml_tile.nodes import EARLY
 
 LINE = 64
 
@@ -167,7 +168,9 @@ class RegionWriter:
                     results += [scope.homes[carried.following], scope.homes[carried.current]]
             return results
 
-        values = self._turns(start, stop, step, body, initial)
+        # The last of what is carried.
+        flag = len(initial) - 1 if node.attr == EARLY else None
+        values = self._turns(start, stop, step, body, initial, flag)
         for number, carried in enumerate(item.carried):
             value = values.pop(0)
             if carried is not None:
@@ -184,11 +187,12 @@ class RegionWriter:
         step: Value,
         body: Callable[[Value, list[str]], Sequence[str]],
         initial: list[tuple[str, str]],
+        flag: int | None,
     ) -> list[str]:
         """A loop whose step may be negative, or not known before the launch; step 0 gives no turn."""
         function = self.scope.function
         if step == 1:
-            return function.loop(start, stop, 1, body, initial)
+            return function.loop(start, stop, 1, body, initial, flag=flag)
         distance = function.sub(stop, start)
         if isinstance(step, int):
             size = abs(step)
@@ -207,7 +211,7 @@ class RegionWriter:
         def numbered(number: Value, values: list[str]) -> Sequence[str]:
             return body(function.add(start, function.mul(number, step)), values)
 
-        return function.loop(0, count, 1, numbered, initial)
+        return function.loop(0, count, 1, numbered, initial, flag=flag)
 
     def _cond(self, item: CondItem) -> None:
         scope, function = self.scope, self.scope.function

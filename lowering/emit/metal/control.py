@@ -90,7 +90,10 @@ def _loop(writer: Writer, instruction: Instruction) -> Words:
     values = dict(zip(block.params, [(name,), *homes], strict=True))
     writer.values.update(values)
     type, first, by = type_name(counter.dtype, writer.target), writer.text(start), writer.text(step)
-    writer.line(f"for ({type} {name} = {first}; {_goes_on(name, writer.text(stop), by)}; {name} += {by}) {{")
+    goes = _goes_on(name, writer.text(stop), by)
+    if isinstance(instruction.attr, int):
+        goes = f"({goes}) && {homes[instruction.attr][0]} != 0"
+    writer.line(f"for ({type} {name} = {first}; {goes}; {name} += {by}) {{")
     with writer.loop():
         for param in carried:
             writer.made_in[param] = writer.loops[-1]

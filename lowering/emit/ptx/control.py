@@ -123,7 +123,8 @@ def _loop(writer: Writer, instruction: Instruction) -> Words:
     _settle(writer, [number, *homes], [writer.words(start), *firsts])
     bounds = (number[0], writer.words(stop)[0], writer.words(step)[0], counter.dtype)
     again, end = writer.label(), writer.label()
-    goes = _in_range(writer, *bounds)
+    flag = carried[instruction.attr] if isinstance(instruction.attr, int) else None
+    goes = _goes_on(writer, bounds, flag)
     writer.lines += (f"@!{goes} bra.uni {end};", f"{again}:")
     if _stays_rolled(block):
         writer.lines.append('.pragma "nounroll";')
@@ -133,10 +134,22 @@ def _loop(writer: Writer, instruction: Instruction) -> Words:
         writer.block(block)
         _settle(writer, homes, [writer.words(each) for each in block.results])
     writer.lines.append(f"{mnemonic('add', counter.dtype)} {number[0]}, {number[0]}, {bounds[2]};")
-    goes = _in_range(writer, *bounds)
+    goes = _goes_on(writer, bounds, flag)
     writer.lines += (f"@{goes} bra.uni {again};", f"{end}:")
     writer.results[instruction] = tuple(homes)
     return ()
+
+
+def _goes_on(writer: Writer, bounds: tuple[str, str, str, DType], flag: Instruction | None) -> str:
+    """A predicate: whether a loop has a further turn, which its flag is 0 against where there is one."""
+    goes = _in_range(writer, *bounds)
+    if flag is None:
+        return goes
+    assert flag.dtype is not None
+    made = writer.register("p")
+    kind, word = f"s{flag.dtype.bits}", writer.words(flag)[0]
+    writer.lines.append(f"setp.ne.and.{kind} {made}, {word}, 0, {goes};")
+    return made
 
 
 def _in_range(writer: Writer, number: str, stop: str, step: str, dtype: DType) -> str:
