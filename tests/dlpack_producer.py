@@ -3,7 +3,7 @@
 import ctypes
 
 # Codes of element types: signed and unsigned integers, floats, bfloat16, booleans, 8-bit floats.
-CODES = {"i": 0, "u": 1, "f": 2, "bfloat16": 4, "b": 6, "float8_e4m3fn": 10}
+CODES = {"i": 0, "u": 1, "f": 2, "bfloat16": 4, "b": 6, "float8_e4m3fn": 10, "float8_e5m2": 12}
 
 
 class DlTensor(ctypes.Structure):

@@ -302,7 +302,10 @@ def _numpy_name(name: str) -> object:
 
 def _describe_cuda(tensor: Any, what: str) -> TensorInfo:
     interface = tensor.__cuda_array_interface__
-    numpy_dtype = np.dtype(interface["typestr"])
+    try:
+        numpy_dtype = np.dtype(interface["typestr"])
+    except TypeError:  # as that of ml_dtypes' E5M2, whose text NumPy does not read
+        raise _unsupported(what, interface["typestr"]) from None
     dtype = from_numpy(numpy_dtype)
     if dtype is None:
         raise _unsupported_numpy(numpy_dtype, what)

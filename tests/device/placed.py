@@ -13,7 +13,9 @@ from numpy.lib.array_utils import byte_bounds
 
 _TORCH = {
     name: getattr(torch, name)
-    for name in "float32 float16 bfloat16 float8_e4m3fn int8 uint8 int16 int32 int64 bool".split()
+    for name in (
+        "float32 float16 bfloat16 float8_e4m3fn float8_e5m2 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool"
+    ).split()
 }
 _DLPACK = {"cpu": 1, "cuda": 2}
 
@@ -78,7 +80,7 @@ class Device:
             steps = [step // width for step in array.strides]
             return typed.as_strided(array.shape, [max(step, 0) for step in steps], offset // width)
         pointer = memory.data_ptr() + offset
-        if memory.is_cuda and array.dtype.kind != "V":
+        if memory.is_cuda and array.dtype.isbuiltin == 1:
             return Interfaced(pointer, array)
         return Foreign(
             SimpleNamespace(

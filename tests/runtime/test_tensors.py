@@ -126,6 +126,10 @@ def test_gpu_arrays_are_recognised():
             r"x (is unaligned|has strides of \[3\] bytes, which are not whole f16 elements of 2 bytes)",
         ),
         (np.zeros(2, [("a", "u1"), ("b", "u1")])["a"], None),
+        (
+            Cuda(shape=(2,), typestr="<f1", data=(64, False)),
+            "x holds <f1, which is not supported; supported are float32",
+        ),
         (3.5, "x is a float, which is not a tensor"),
         ([1, 2], "x is a list, which is not a tensor"),
         (np.float32(1), "x is a float32, which is not a tensor"),
