@@ -19,7 +19,7 @@ from gizml_tile.dtypes import (
 )
 from gizml_tile.nodes import Const, Node
 from gizml_tile.rounding import Number, round_to
-from gizml_tile.tracing import MAX_ELEMENTS, Trace, Value, article, fail, grown, held, noun
+from gizml_tile.tracing import MAX_ELEMENTS, Many, Trace, Value, article, fail, grown, held, noun
 
 
 def number(value: object) -> Number | None:
@@ -44,6 +44,8 @@ def describe(value: object) -> str:
     """A few words for what was found where something else was wanted."""
     if isinstance(value, Value):
         return article(noun(value._node))
+    if isinstance(value, Many):
+        return "a batch of tiles"
     if isinstance(value, TensorArgument):
         return f"the tensor {value.name}"
     if isinstance(value, np.ndarray):

@@ -196,3 +196,17 @@ def test_joined_parts_are_stored_in_one_pass():
     assert stored(8, 64, 0).count("put [4, 64]") == 2
     assert stored(8, 64, 1).count("put [8, 64]") == 1
     assert stored(2, 2048, 1).count("put [2, 1024]") == 2
+
+
+def test_rows_of_blocks_are_read_where_they_are_wanted():
+    x, y = np.ones((8, 64), np.float32), np.zeros((8, 64), np.float32)
+
+    def turned(p):
+        p.write(y, [8, 64]).put(p.read(x, [8, 64]).at([0, 0]).flip(0) * 2, [0, 0])
+
+    def computed(p):
+        t = p.read(x, [8, 64]).at([0, 0])
+        p.write(y, [8, 64]).put((t - t.max(1)).flip(0), [0, 0])
+
+    assert "keep" not in tile.explain([1], turned, kind="cpu")
+    assert "keep [8, 64] slice" in tile.explain([1], computed, kind="cpu")

@@ -59,7 +59,9 @@ def choose_homes(region: Region, machine: Machine, ordered: bool) -> Homes:
         passes: set[int] = set()
         wanted = node in results
         wide = False
-        forced = moves_rows(node)
+        # Rows of blocks are read where they are wanted; other rows must have been made before.
+        plain = not ordered and node.op != "reshape" and all(arg.op == "read" for arg in node.args)
+        forced = moves_rows(node) and not plain
         if wanted:
             passes.add(levels[node])
         for user in users.get(node, ()):
