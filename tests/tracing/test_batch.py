@@ -123,7 +123,9 @@ MISTAKES = {
     r"put needs a batch of 3 tiles \(or 1\), found \[2, 4, 8\]": (
         lambda p, a: p.write(np.zeros((3, 4, 8), np.float32), [3, 4, 8]).put(p.zeros([2, 4, 8]), [0, 0, 0])
     ),
-    r"concat needs two tiles, found an F32 tile \[4, 8\] and a batch of tiles": lambda p, a: a[0].concat(a, 0),
+    r"concat needs two tiles, found an F32 tile \[4, 8\] and a batch of tiles": (
+        lambda p, a: a[0].concat(a, 0)
+    ),
     r"a block of read has one to three sizes, found 4": (
         lambda p, a: p.read(numbers(2, 2, 2, 2), [2, 2, 2, 2])
     ),
