@@ -3,7 +3,8 @@
     python tests/benchmarks/cpu.py [row ...] [--threads 1,2] [--quick] [--record]
 
 Rows: matmul bf16 f16 fp8 few softmax layernorm gelu attention launch ports first. Each number of threads
-runs in a process of its own. ``--record`` adds what was measured to RESULTS.md. Ratios above 1: ours is faster.
+runs in a process of its own. ``--record`` adds what was measured to RESULTS.md. Ratios above 1: ours is
+faster.
 """
 
 from __future__ import annotations
