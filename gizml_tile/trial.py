@@ -12,7 +12,7 @@ import numpy as np
 
 from gizml_tile.dtypes import MASK, to_numpy
 from gizml_tile.grids import Grid
-from gizml_tile.nodes import COMBINING, TileProgram
+from gizml_tile.nodes import COMBINING, Elements, TileProgram
 from gizml_tile.runtime.tensors import TensorInfo
 
 _LINE_BYTES = 64
@@ -149,8 +149,11 @@ class Trial:
 
 
 def rounds(program: TileProgram) -> bool:
-    """Whether the order of additions may show in a program's results: in sums, products, scans and loops."""
-    return any(node.op in ("sum", "dot", "loop", *COMBINING) for node in program.body.walk())
+    """Whether the order of additions may show in a program's results: in sums, products, scans and loops,
+    and where several add to one place."""
+    nodes = list(program.body.walk())
+    adds = any(isinstance(node.attr, Elements) and node.attr.combine == "add" for node in nodes)
+    return adds or any(node.op in ("sum", "dot", "loop", *COMBINING) for node in nodes)
 
 
 def _epsilon(dtype: np.dtype[Any]) -> float:

@@ -175,6 +175,19 @@ def test_threads_lose_nothing_of_rows_that_overlap(dtype, monkeypatch):
     np.testing.assert_array_equal(y.astype(np.float64), want)
 
 
+def test_configurations_may_add_in_other_orders(monkeypatch):
+    monkeypatch.setenv("GIZML_TILE_TUNE", "1")
+
+    @tile.kernel(grid=lambda x, B, **_: x.shape[0] // B, configs=[{"B": 16}, {"B": 64}])
+    def kernel(p, x, y, *, B):
+        at = p.iota([1, B], 1, I32) * p.count(0) + p.id(0)
+        p.write(y, [1]).scatter_add(p.read(x, [B]).gather([at]), [at % 3])
+
+    x, y = RNG.standard_normal(4096).astype(np.float32), np.zeros(3, np.float32)
+    kernel(x, y)
+    assert abs(y.sum() - x.astype(np.float64).sum()) <= 4096 * 2.0**-24 * np.abs(x).sum()
+
+
 def test_adding_beside_plain_accesses_is_a_race():
     y, z = np.zeros(4, np.float32), np.zeros((2, 4), np.float32)
 
