@@ -72,7 +72,7 @@ class Evaluator:
         return [names[name] for name in block.gives]
 
     def op(self, op: Op, names: dict[str, object]) -> list[object]:
-        if op.name in ("loop", "fold"):
+        if op.name in ("loop", "fold", "ending"):
             return self.loop(op, names)
         if op.name == "cond":
             taken = bool(names[op.args[0]].lo[0, 0])
@@ -94,9 +94,12 @@ class Evaluator:
 
     def loop(self, op: Op, names: dict[str, object]) -> list[object]:
         start, stop, *inits = (names[arg] if isinstance(arg, str) else arg.value for arg in op.args)
+        last = inits.pop(0) if op.name == "ending" else None
         carried = [_bare(value) for value in inits]
         (body,) = op.regions
         for k in range(start, stop, op.attr):
+            if last is not None and k * k > last:
+                break
             inside = dict(names) | dict(zip(body.params, [k, *carried], strict=True))
             carried = [_bare(value) for value in self.block(body, inside)]
         return carried

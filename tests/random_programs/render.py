@@ -46,6 +46,8 @@ def _block(block: Block, indent: str) -> list[str]:
 
 
 def _op(op: Op, indent: str) -> list[str]:
+    if op.name == "ending":
+        return _ending(op, indent)
     if op.name in ("loop", "fold"):
         return _loop(op, indent)
     if op.name == "cond":
@@ -112,6 +114,26 @@ def _loop(op: Op, indent: str) -> list[str]:
         opening = [f"{indent}    ({', '.join(params)},) = carried"]
         call = f"({', '.join(op.results)},) = p.loop({start}, {stop}, [{', '.join(inits)}], {name}{step})"
     return [head, *opening, *_block(body, indent + "    "), f"{indent}    return {give}", indent + call]
+
+
+def _ending(op: Op, indent: str) -> list[str]:
+    """A loop with a flag, which a branch around a turn's work sets."""
+    start, stop, last, *inits = (operand(arg) for arg in op.args)
+    (body,) = op.regions
+    k, *params = body.params
+    step = "" if op.attr == 1 else f", step={op.attr}"
+    name, more = op.results[0], indent + "    "
+    last = f"p.int({last})" if last.lstrip("-").isdigit() else last
+    return [
+        f"{indent}def turn_{name}({k}, carried):",
+        f"{more}(_, {', '.join(params)}) = carried",
+        f"{more}def stay_{name}():",
+        *_block(body, more + "    "),
+        f"{more}    return (1, {', '.join(body.gives)})",
+        f"{more}return p.cond({k}.mul({k}).gt({last}), lambda: (0, {', '.join(params)}), stay_{name})",
+        f"{indent}(_, {', '.join(op.results)}) = p.loop("
+        f"{start}, {stop}, [1, {', '.join(inits)}], turn_{name}{step}, condition=lambda c: c[0].ne(0))",
+    ]
 
 
 def _cond(op: Op, indent: str) -> list[str]:

@@ -45,7 +45,7 @@ def _block(block: Block, indent: str) -> list[str]:
 
 
 def _op(op: Op, indent: str) -> list[str]:
-    if op.name in ("loop", "fold"):
+    if op.name in ("loop", "fold", "ending"):
         return _loop(op, indent)
     if op.name == "cond":
         return _branch(op, indent)
@@ -93,12 +93,16 @@ def _loop(op: Op, indent: str) -> list[str]:
     start, stop, *inits = (operand(arg) for arg in op.args)
     (body,) = op.regions
     k, *params = body.params
+    leave: list[str] = []
+    if op.name == "ending":
+        leave = [f"{indent}    if {k} * {k} > {inits.pop(0)}:", f"{indent}        break"]
     bounds = stop if (start, op.attr) == ("0", 1) else f"{start}, {stop}"
     bounds += "" if op.attr == 1 else f", {op.attr}"
     names = ", ".join(params)
     return [
         f"{indent}{names} = {', '.join(inits)}",
         f"{indent}for {k} in range({bounds}):",
+        *leave,
         *_block(body, indent + "    "),
         f"{indent}    {names} = {', '.join(body.gives)}",
         f"{indent}{', '.join(op.results)} = {names}",

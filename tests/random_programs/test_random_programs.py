@@ -97,7 +97,7 @@ def test_the_programs_use_the_whole_language():
     sigmoid tanh gelu gelu_erf relu floor to transpose sum max min add sub mul div rem floordiv floormod
     expm1 log2 log1p silu softplus erf sin cos pow reciprocal ceil trunc round sign clamp fma copysign isnan
     isinf isfinite popcount clz mulhi bitcast random chance
-    maximum minimum and_ or_ xor not_ shl shr lt le gt ge eq ne select dot loop fold cond"""
+    maximum minimum and_ or_ xor not_ shl shr lt le gt ge eq ne select dot loop fold ending cond"""
     assert set(wanted.split()) | along.NAMES | shapes.MOVES | addressing.NAMES | nibbles.NAMES <= seen
 
 

@@ -392,10 +392,12 @@ class Writer:
         inside.maybe_put()
         body = inside.close((k, *params), kinds, params)
         results = tuple(self.owner.fresh("r") for _ in inits)
-        fold = len(inits) == 1 and self.random.random() < 0.5
-        self.ops.append(
-            Op("fold" if fold else "loop", results, kinds, (Literal(start), bound, *inits), step, (body,))
-        )
+        args: tuple[Arg, ...] = (Literal(start), bound, *inits)
+        name = "fold" if len(inits) == 1 and self.random.random() < 0.5 else "loop"
+        if self.random.random() < 0.25:
+            # It ends before the first turn whose square is above an index.
+            name, args = "ending", (Literal(start), bound, self.index(), *inits)
+        self.ops.append(Op(name, results, kinds, args, step, (body,)))
         self.names.update(zip(results, kinds, strict=True))
 
     def maybe_put(self) -> None:
