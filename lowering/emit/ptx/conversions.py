@@ -152,14 +152,14 @@ def _rounded_to_odd(writer: Writer, words: Words, source: DType) -> Words:
 def _truncated(writer: Writer, words: Words, to: DType) -> Words:
     """Floats as integers: PTX saturates, and gives 0 for a NaN, but 2^63 in 64 bits."""
     if to.bits < 64:
-        whole = _each(writer, f"cvt.rzi.{_sign(to)}32.f32", words)
+        sign = _sign(to) if to.bits == 32 else "s"
+        whole = _each(writer, f"cvt.rzi.{sign}32.f32", words)
         if to.bits == 32:
             return whole
         low, high = integer_range(to)
         bounded = writer.registers("r", len(whole))
         for out, word in zip(bounded, whole, strict=True):
-            sign = _sign(to)
-            writer.lines += (f"max.{sign}32 {out}, {word}, {low};", f"min.{sign}32 {out}, {out}, {high};")
+            writer.lines += (f"max.s32 {out}, {word}, {low};", f"min.s32 {out}, {out}, {high};")
         return bounded
     made = writer.registers("d", len(words))
     for out, word in zip(made, words, strict=True):
