@@ -23,6 +23,8 @@ _X86_LEVELS = {
     "x86-64-v3": ("avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt"),
     "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
 }
+# The matrix unit, of which all CPUs that have it have these parts.
+_AMX = ("amx-tile", "amx-bf16", "amx-int8")
 # How /proc/cpuinfo and NumPy spell a feature, where they differ from LLVM. NumPy knows fewer.
 _LINUX_NAMES = {
     "sse3": "pni",
@@ -33,6 +35,7 @@ _LINUX_NAMES = {
     "avx512bf16": "avx512_bf16",
     "amx-tile": "amx_tile",
     "amx-bf16": "amx_bf16",
+    "amx-int8": "amx_int8",
     "neon": "asimd",
 }
 _NUMPY_NAMES = {"sse4.1": "SSE41", "sse4.2": "SSE42", "fma": "FMA3", "neon": "ASIMD"}
@@ -51,7 +54,7 @@ class Host:
     features: tuple[str, ...]
     vector_bits: int
     bf16_dot: bool
-    amx_bf16: bool
+    amx: bool
     threads: int
     l1_bytes: int
     l2_bytes: int
@@ -70,7 +73,7 @@ class Host:
     @property
     def key(self) -> str:
         """Everything that compiled code depends on: the part of a cache key that names the CPU."""
-        extra = f"{'+bf16' if self.bf16_dot else ''}{'+amx' if self.amx_bf16 else ''}"
+        extra = f"{'+bf16' if self.bf16_dot else ''}{'+amx' if self.amx else ''}"
         caches = f"{self.l1_bytes},{self.l2_bytes},{self.l3_bytes}"
         return (
             f"{self.triple} {self.cpu_base} {self.feature_text} {self.vector_bits}{extra} {caches}"
@@ -93,14 +96,14 @@ def _host(cpu: str, threads: str, omp_threads: str) -> Host:
     caches = _cache_sizes()
     count = _thread_count(threads, omp_threads)
     if machine in ("x86_64", "amd64"):
-        features, vector_bits, bf16_dot, amx_bf16 = _x86(cpu)
+        features, vector_bits, bf16_dot, amx = _x86(cpu)
         return Host(
             "x86_64-" + _system(),
             "x86-64",
             features,
             vector_bits,
             bf16_dot,
-            amx_bf16,
+            amx,
             count,
             *caches,
         )
@@ -116,7 +119,7 @@ def _host(cpu: str, threads: str, omp_threads: str) -> Host:
 
 
 def _x86(cpu: str) -> tuple[tuple[str, ...], int, bool, bool]:
-    """Features, vector bits, and whether the BF16 pair and matrix instructions may be used."""
+    """Features, vector bits, and whether the BF16 pair and the matrix instructions may be used."""
     present = _present_features()
     wanted, _, extension = cpu.partition("+")
     known = ["native", *_X86_LEVELS, "x86-64-v4+bf16"]
@@ -136,7 +139,7 @@ def _x86(cpu: str) -> tuple[tuple[str, ...], int, bool, bool]:
     bf16 = vector_bits == 512 and "avx512bf16" in present and cpu in ("native", "x86-64-v4+bf16")
     if extension and not bf16:
         raise TileError(f"{CPU_VARIABLE}={cpu}: this CPU lacks avx512bf16", here())
-    amx = cpu == "native" and bf16 and {"amx-tile", "amx-bf16"} <= present and _request_amx()
+    amx = cpu == "native" and bf16 and set(_AMX) <= present and _request_amx()
     # Intel's CPUs multiply pairs at half the rate of F32, so there F32 serves better without the matrix unit.
     pairs = bf16 and (bool(extension) or _vendor() == "AuthenticAMD")
     return features, vector_bits, pairs, amx
@@ -165,12 +168,12 @@ def _present_features() -> frozenset[str]:
     names = [*(name for level in _X86_LEVELS.values() for name in level), "avx512bf16"]
     found = {
         name
-        for name in (*names, "amx-tile", "amx-bf16")
+        for name in (*names, *_AMX)
         if witnesses and all(witness.get(name, True) for witness in witnesses)
     }
     # NumPy alone knows nothing of the matrix unit, and no opinion is not a yes.
     if _linux_features() is None:
-        found -= {"amx-tile", "amx-bf16"}
+        found.difference_update(_AMX)
     return frozenset(found)
 
 
@@ -190,8 +193,7 @@ def _linux_features() -> dict[str, bool] | None:
     names = [
         *(name for level in _X86_LEVELS.values() for name in level),
         "avx512bf16",
-        "amx-tile",
-        "amx-bf16",
+        *_AMX,
     ]
     return {name: _LINUX_NAMES.get(name, name) in flags for name in names}
 

@@ -73,19 +73,20 @@ def test_a_matrix_product_is_one_deep_product():
     assert text[1] == "each of its blocks, as soon as it is whole:"
     assert steps(text) == [["put"]]
     assert not any(line.startswith("loop") for line in text)
-    unit_name = "the BF16 matrix unit" if host().amx_bf16 else "BF16 pairs" if host().bf16_dot else "F32"
+    unit_name = "the BF16 matrix unit" if host().amx else "BF16 pairs" if host().bf16_dot else "F32"
     assert unit_name in lines([2, 2], body, storage=(tile.BF16, tile.BF16, tile.F32))[0]
     assert unit_name in lines([2, 2], body, storage=(tile.FP8, tile.BF16, tile.F32))[0]
     assert "F32 fused" in lines([2, 2], body, storage=(tile.F16, tile.BF16, tile.F32))[0]
 
 
-def test_bytes_are_multiplied_in_pairs():
+def test_bytes_are_multiplied_in_fours_or_pairs():
     def body(p):
         A, B = p.read(X, [32, 64]), p.read(X.T, [64, 32])
         turn = lambda k, total: total + A.at([0, k]).dot(B.at([k, 0]))
         p.write(Y, [32, 32]).put(p.fold(0, A.blocks(1), p.zeros([32, 32], tile.I32), turn), [0, 0])
 
     form = "I16 pairs" if host().i16_dot else "I32 multiply and add"
+    form = "the U8 x I8 matrix unit" if host().amx else form
     assert form in lines([1], body, storage=(tile.U8, tile.I8, tile.I32))[0]
 
 

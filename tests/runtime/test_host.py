@@ -48,7 +48,7 @@ def test_levels(monkeypatch, level, bits, last):
     monkeypatch.setenv("GIZML_TILE_CPU", level)
     found = host()
     assert (found.vector_bits, found.features[-1]) == (bits, last)
-    assert not found.bf16_dot and not found.amx_bf16
+    assert not found.bf16_dot and not found.amx
 
 
 _ALL = {name for names in module._X86_LEVELS.values() for name in names} | {"avx512bf16"}
@@ -59,7 +59,7 @@ def test_native_takes_what_is_there_and_fast(monkeypatch, vendor, pairs):
     monkeypatch.setattr(module.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(module, "_present_features", lambda: frozenset(_ALL))
     monkeypatch.setattr(module, "_vendor", lambda: vendor)
-    assert host().bf16_dot is pairs and not host().amx_bf16 and host().vector_bits == 512
+    assert host().bf16_dot is pairs and not host().amx and host().vector_bits == 512
     module._host.cache_clear()
     monkeypatch.setattr(module, "_present_features", lambda: frozenset(_ALL - {"avx512cd"}))
     assert host().vector_bits == 256 and not host().bf16_dot
@@ -69,7 +69,7 @@ def test_native_takes_what_is_there_and_fast(monkeypatch, vendor, pairs):
 
 
 def test_a_feature_needs_every_witness(monkeypatch):
-    everything = dict.fromkeys(_ALL | {"amx-tile", "amx-bf16"}, True)
+    everything = dict.fromkeys(_ALL | set(module._AMX), True)
     monkeypatch.setattr(module, "_linux_features", lambda: everything)
     monkeypatch.setattr(module, "_numpy_features", lambda: {"avx512f": False, "avx2": True})
     found = module._present_features.__wrapped__()

@@ -22,7 +22,7 @@ from gizml_tile.lowering.emit.cpu.packs import (
 )
 from gizml_tile.lowering.emit.cpu.schedule import DeepItem, DeepTerm
 from gizml_tile.lowering.emit.cpu.scope import Scope
-from gizml_tile.lowering.emit.cpu.shapes import Ahead, DotShape, Finish, depth_step
+from gizml_tile.lowering.emit.cpu.shapes import TILE_PRODUCTS, Ahead, DotShape, Finish, depth_step
 from gizml_tile.nodes import tensor_of
 
 # Does something with a block of a product: see ``Finish``.
@@ -204,7 +204,7 @@ class DeepWriter:
     def _ahead(self, term: Term, chunk: str) -> Sequence[Ahead]:
         """What is fetched while a chunk is used: the next chunk, which is harmless behind the last."""
         packing = term.right.pack.packing
-        if packing.shape.mode == "amx" or term.right.staged == "null":
+        if packing.shape.mode in TILE_PRODUCTS or term.right.staged == "null":
             return ()
         following = self.scope.function.offset(chunk, packing.chunk_bytes)
         return (Ahead(following, 1, packing.chunk_bytes, packing.chunk_bytes),)

@@ -16,6 +16,7 @@ from functools import partial
 from gizml_tile.lowering.emit.cpu.builder import Function, Value
 from gizml_tile.lowering.emit.cpu.shapes import (
     CACHE_LINE_BYTES,
+    TILE_PRODUCTS,
     Ahead,
     DotShape,
     Finish,
@@ -43,7 +44,7 @@ def micro_product(
 
     ``ahead`` are the memory that the next chunk will read; it is fetched into the second cache meanwhile.
     """
-    if shape.mode == "amx":
+    if shape.mode in TILE_PRODUCTS:
         tile_blocks(b, shape, a, panels, c, depth, first, finish)
     else:
         _vector_blocks(b, shape, a, panels, c, depth, first, ahead, finish)

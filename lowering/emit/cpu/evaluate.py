@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from gizml_tile.dtypes import BF16, F32, I16, I32, MASK
+from gizml_tile.dtypes import BF16, F32, I8, I16, I32, MASK
 from gizml_tile.lowering.emit.cpu.access import Block, Line, Masks, block_of, broadcast, numbers
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.builder import Value, float_text, splat, vector
@@ -381,8 +381,10 @@ def store_buffer(scope: Scope, buffer: Buffer, address: str, value: str, width: 
     """Writes elements from registers to a home."""
     function, arithmetic = scope.function, scope.arithmetic(width)
     if buffer.packed:
-        half = I16 if buffer.dtype.is_integer else BF16
-        function.store(vector("i16", width), arithmetic.encode(half, value), address, 2)
+        integers = {1: I8, 2: I16}
+        stored = integers[buffer.packed] if buffer.dtype.is_integer else BF16
+        kind = vector(f"i{8 * buffer.packed}", width)
+        function.store(kind, arithmetic.encode(stored, value), address, buffer.packed)
     elif buffer.dtype is MASK:
         function.store(vector("i8", width), arithmetic.encode(MASK, value), address, 1)
     else:

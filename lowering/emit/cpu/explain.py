@@ -23,6 +23,10 @@ _MODES = {
     "fma": "F32 fused multiply-add",
     "bf16_dot": "BF16 pairs",
     "amx": "the BF16 matrix unit",
+    "amx_ss": "the I8 matrix unit",
+    "amx_su": "the I8 x U8 matrix unit",
+    "amx_us": "the U8 x I8 matrix unit",
+    "amx_uu": "the U8 matrix unit",
     "int": "I32 multiply and add",
     "i16_dot": "I16 pairs",
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gizml_tile.lowering.emit.cpu.builder import Function, Value
 from gizml_tile.lowering.emit.cpu.packing import Pack
 from gizml_tile.lowering.emit.cpu.schedule import DeepItem, RegionPlan
+from gizml_tile.lowering.emit.cpu.shapes import TILE_PRODUCTS
 
 # Columns whose packed panels stay in the second cache while rows go by. The matrix unit is fast enough to
 # wait for what does not stay.
@@ -36,7 +37,7 @@ def order_of(plan: RegionPlan) -> Order:
                 rows, columns = _axis(term.left), _axis(term.right)
                 if {rows, columns} == {0, 1} and columns is not None:
                     shape = term.right.packing.shape
-                    most = MATRIX_GROUP_COLUMNS if shape.mode == "amx" else GROUP_COLUMNS
+                    most = MATRIX_GROUP_COLUMNS if shape.mode in TILE_PRODUCTS else GROUP_COLUMNS
                     return Order(columns, max(1, most // shape.columns))
     return Order()
 

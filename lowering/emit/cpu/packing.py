@@ -10,15 +10,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gizml_tile.dtypes import BF16, E5M2, F32, FP8, I16, I32, DType
+from gizml_tile.dtypes import BF16, E5M2, F32, FP8, I8, I16, I32, U8, DType
 from gizml_tile.lowering.emit.cpu.normalise import ELEMENTWISE
-from gizml_tile.lowering.emit.cpu.shapes import PAIRED, DotShape, Element, Mode, PanelLayout, panel_layout
+from gizml_tile.lowering.emit.cpu.shapes import (
+    STEPS_TOGETHER,
+    TILE_PRODUCTS,
+    DotShape,
+    Element,
+    Mode,
+    PanelLayout,
+    panel_layout,
+)
 from gizml_tile.nodes import Node, Tensor, View
 
 # Steps of k that are multiplied between two visits of the accumulators, and the memory that a chunk of the
 # right operand may take of the second cache. The matrix unit loses more by the visits.
-CHUNK_DEPTH = {"amx": 512, "bf16_dot": 512, "fma": 256, "int": 256, "i16_dot": 512}
+CHUNK_DEPTH: dict[Mode, int] = {"amx": 512, "bf16_dot": 512, "fma": 256, "int": 256, "i16_dot": 512}
+# The matrix unit's products of bytes, by whether the left and the right ones have signs.
+_BYTES: dict[tuple[bool, bool], Mode] = {
+    (True, True): "amx_ss",
+    (True, False): "amx_su",
+    (False, True): "amx_us",
+    (False, False): "amx_uu",
+}
+CHUNK_DEPTH |= dict.fromkeys(_BYTES.values(), 1024)
 _ELEMENTS: dict[Mode, Element] = {
+    **dict.fromkeys(_BYTES.values(), "i8"),
     "amx": "bf16",
     "bf16_dot": "bf16",
     "fma": "f32",
@@ -112,6 +129,8 @@ def dot_mode(left: DType | None, right: DType | None, machine: Machine) -> Mode:
     """Which multiplication serves two types: floats of 8 bits are exact in BF16, integers in I16."""
     assert left is not None and right is not None
     if left.is_integer:
+        if machine.amx:
+            return _BYTES[left is I8, right is I8]
         return "i16_dot" if machine.i16_dot else "int"
     if {left, right} <= {BF16, FP8, E5M2}:
         if machine.amx:
@@ -123,7 +142,7 @@ def dot_mode(left: DType | None, right: DType | None, machine: Machine) -> Mode:
 
 def chunk_depth(mode: Mode, columns: int) -> int:
     """Steps of k in a chunk of a deep product."""
-    element_bytes = 2 if _ELEMENTS[mode] in PAIRED else 4
+    element_bytes = 4 // STEPS_TOGETHER[_ELEMENTS[mode]]
     depth = CHUNK_DEPTH[mode]
     while depth > 64 and depth * columns * element_bytes > CHUNK_BYTES:
         depth //= 2
@@ -144,21 +163,21 @@ def lies_ready(packing: Packing, tensors: tuple[Tensor, ...]) -> bool:
     view = packing.source.attr
     if packing.turned or packing.source.op != "read" or not isinstance(view, View):
         return False
-    wanted = {"f32": F32, "bf16": BF16, "i32": I32, "i16": I16}[packing.shape.element]
+    wanted = {"f32": {F32}, "bf16": {BF16}, "i32": {I32}, "i16": {I16}, "i8": {I8, U8}}[packing.shape.element]
     whole = view.mode == "at" and len(view.block) == 2 and not view.visible
-    return whole and tensors[view.tensor].dtype is wanted
+    return whole and tensors[view.tensor].dtype in wanted
 
 
 def packs_left(dot: Node, machine: Machine) -> bool:
-    """Whether a product reads its left operand in pairs, and so from a home of its own."""
-    return _ELEMENTS[dot_mode(dot.args[0].dtype, dot.args[1].dtype, machine)] in PAIRED
+    """Whether a product reads its left operand in pairs or fours, and so from a home of its own."""
+    return STEPS_TOGETHER[_ELEMENTS[dot_mode(dot.args[0].dtype, dot.args[1].dtype, machine)]] > 1
 
 
 def dot_shape(
     rows: int, columns: int, depth: int, mode: Mode, machine: Machine, a_row_stride: int
 ) -> DotShape:
     """The micro-kernel's view of a product; AMX needs tiles of full width."""
-    if mode == "amx":
+    if mode in TILE_PRODUCTS:
         columns = max(columns, 16)
     vector = min(machine.vector, columns)
     return DotShape(rows, columns, depth, _ELEMENTS[mode], mode, vector, a_row_stride, columns)

@@ -18,7 +18,7 @@ from gizml_tile.lowering.emit.cpu.builder import Function, Value, splat, vector
 from gizml_tile.lowering.emit.cpu.evaluate import Pass, Place, RowPlace
 from gizml_tile.lowering.emit.cpu.packing import Packing
 from gizml_tile.lowering.emit.cpu.scope import Scope, register_dtype
-from gizml_tile.lowering.emit.cpu.shapes import CACHE_LINE_BYTES, PAIRED, depth_step
+from gizml_tile.lowering.emit.cpu.shapes import CACHE_LINE_BYTES, depth_step
 from gizml_tile.lowering.emit.cpu.vectors import Vectors
 from gizml_tile.nodes import Node, View
 
@@ -48,13 +48,13 @@ class Packer:
     @property
     def kind(self) -> str:
         """The LLVM type of a packed element."""
-        if self.packing.shape.element in PAIRED:
-            return "i16"
+        if self.packing.panels.pair > 1:
+            return f"i{8 * self.element_bytes}"
         return self.scope.arithmetic(1).type(register_dtype(self.node))
 
     @property
     def element_bytes(self) -> int:
-        return 2 if self.packing.shape.element in PAIRED else 4
+        return self.packing.panels.element_bytes
 
     @property
     def step(self) -> int:
@@ -135,7 +135,7 @@ class Packer:
         function.loop(0, depth, side, in_depth, runs=True)
 
     def right_rows(self, target: str, base: Value, k: Value, local: Value = 0) -> Sequence[str]:
-        """One row of the right operand, or the two of a pair, into all panels of a chunk."""
+        """One row of the right operand, or those that are taken together, into all panels of a chunk."""
         function, layout = self.scope.function, self.packing.panels
         columns = self.node.shape[1]
         width = min(self.scope.unit.lanes, layout.width, columns)
@@ -160,8 +160,8 @@ class Packer:
                 ]
             if self.by_table:
                 value, kind = self._looked_up(values, "i32"), "i32"
-            elif layout.pair == 2:
-                value, kind = self._paired(values, width), "i32"
+            elif layout.pair > 1:
+                value, kind = self._together(values, width), "i32"
             else:
                 value, kind = values[0], self.kind
             start = function.offset(line, function.mul(panel, layout.panel_bytes))
@@ -208,12 +208,12 @@ class Packer:
                 function.call_void(name, f"ptr {address}", "i32 0", "i32 3", "i32 1")
 
     def _right_turned(self, target: str, base: Value, depth: Value) -> None:
-        """The source's rows are columns of the operand; pairs of k lie in its rows already."""
+        """The source's rows are columns of the operand; steps taken together lie in its rows already."""
         function, layout = self.scope.function, self.packing.panels
         columns = self.node.shape[0]
         pair = layout.pair
         side = min(self.scope.unit.lanes, layout.width, columns, max(1, self.unit // pair))
-        kind = "i32" if pair == 2 else self.kind
+        kind = "i32" if pair > 1 else self.kind
 
         def in_columns(column: Value, _: list[str]) -> Sequence[str]:
             panel, inner = function.divide(column, layout.width), function.remainder(column, layout.width)
@@ -236,9 +236,9 @@ class Packer:
                 for place in places:
                     value = self._lanes(place.at(step).value(self.node), step, side * pair)
                     value = self._encode(value, side * pair)
-                    if pair == 2:
+                    if pair > 1:
                         of = vector("i32", side)
-                        value = function.emit(f"bitcast {vector('i16', 2 * side)} {value} to {of}")
+                        value = function.emit(f"bitcast {vector(self.kind, pair * side)} {value} to {of}")
                     lines.append(value)
                 for lane, line in enumerate(transpose_block(function, kind, lines)):
                     row = function.add(function.divide(k, pair), lane)
@@ -295,15 +295,16 @@ class Packer:
         return function.emit(f"select {vector('i1', width)} {inside}, {kind} {value}, {kind} zeroinitializer")
 
     def _encode(self, value: str, width: int) -> str:
-        if self.packing.shape.element in PAIRED:
-            return self.scope.arithmetic(width).vectors.cast("trunc", "i32", "i16", self._bits(value, width))
+        if self.packing.panels.pair > 1:
+            vectors = self.scope.arithmetic(width).vectors
+            return vectors.cast("trunc", "i32", self.kind, self._bits(value, width))
         return value
 
     def _bits(self, value: str, width: int) -> str:
-        """A number in the low half of 32 bits: the BF16 that it rounds to, or a byte as it is in I16."""
+        """A number in the low bits of 32: the BF16 that it rounds to, a byte as it is, or that in I16."""
         vectors = self.scope.arithmetic(width).vectors
-        if self.packing.shape.element == "i16":
-            return vectors.bits_and(value, vectors.bits_constant(0xFFFF))
+        if self.packing.shape.element in ("i16", "i8"):
+            return vectors.bits_and(value, vectors.bits_constant((1 << 8 * self.element_bytes) - 1))
         if self.node.op in ("read", "to") and self.node.dtype in (BF16, FP8, E5M2):  # which needs no rounding
             return vectors.shift_right_logical(vectors.as_bits(value), 16)
         return rounding.bfloat16_bits(vectors, value)
@@ -344,11 +345,13 @@ class Packer:
         bits = storage.float8_as_bfloat16(wide, total)
         return bits if len(codes) == 1 else function.emit(f"bitcast {vector('i16', CODES)} {bits} to {kind}")
 
-    def _paired(self, values: Sequence[str], width: int) -> str:
-        """Two steps of k side by side, of 16 bits each."""
+    def _together(self, values: Sequence[str], width: int) -> str:
+        """Steps of k side by side in 32 bits, the first in the lowest ones."""
         vectors = self.scope.arithmetic(width).vectors
-        first, second = (self._bits(value, width) for value in values)
-        return vectors.bits_or(first, vectors.shift_left(second, 16))
+        total, *others = (self._bits(value, width) for value in values)
+        for number, bits in enumerate(others, 1):
+            total = vectors.bits_or(total, vectors.shift_left(bits, 8 * self.element_bytes * number))
+        return total
 
     def _write(self, value: str, lanes: int, target: str, place: Value) -> None:
         function = self.scope.function

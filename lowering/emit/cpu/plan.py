@@ -37,7 +37,7 @@ from gizml_tile.lowering.emit.cpu.schedule import (
     Task,
     is_scalar,
 )
-from gizml_tile.lowering.emit.cpu.shapes import PAIRED, DotShape, depth_step
+from gizml_tile.lowering.emit.cpu.shapes import STEPS_TOGETHER, DotShape, depth_step
 from gizml_tile.nodes import (
     ACCESSES,
     EFFECTS,
@@ -67,7 +67,7 @@ class Context:
     names: tuple[str, ...]
     packs: list[Pack] = field(default_factory=list)
     # left operands in pairs or padded to the micro-kernel's step, by node, width and whether in pairs
-    lefts: dict[tuple[Node, int, bool], Task] = field(default_factory=dict)
+    lefts: dict[tuple[Node, int, int], Task] = field(default_factory=dict)
 
 
 def plan(program: TileProgram, machine: Machine, *, may_alias: bool) -> tuple[RegionPlan, list[Pack]]:
@@ -279,7 +279,8 @@ class _Planner(Placement):
 
     def left_operand(self, left: Node, shape: DotShape) -> tuple[Buffer, tuple[Task, ...]]:
         """The left operand row by row as the micro-kernel reads it, and the task to wait for."""
-        packed = shape.element in PAIRED
+        together = STEPS_TOGETHER[shape.element]
+        packed = 4 // together if together > 1 else 0
         rows, depth = left.shape
         stride = max(depth, depth_step(shape))
         known = self.buffers.get(left)

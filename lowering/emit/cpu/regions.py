@@ -23,7 +23,7 @@ from gizml_tile.lowering.emit.cpu.schedule import (
     kind_of,
 )
 from gizml_tile.lowering.emit.cpu.scope import Scope
-from gizml_tile.lowering.emit.cpu.shapes import DotShape
+from gizml_tile.lowering.emit.cpu.shapes import TILE_PRODUCTS, DotShape
 from gizml_tile.lowering.emit.cpu.sort import SortWriter
 from gizml_tile.lowering.emit.cpu.steps import GroupWriter
 from gizml_tile.lowering.emit.cpu.tiles import begin_tiles, tile_configuration
@@ -125,7 +125,7 @@ class RegionWriter:
 
     def _configure(self, shape: DotShape) -> None:
         """Loads the matrix unit's configuration for a product that needs one."""
-        if shape.mode != "amx":
+        if shape.mode not in TILE_PRODUCTS:
             return
         configuration = tile_configuration(shape)
         self.configurations.add(configuration)

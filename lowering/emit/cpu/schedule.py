@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from gizml_tile.dtypes import DType
 from gizml_tile.lowering.emit.cpu.packing import Pack, Packing, is_thin
-from gizml_tile.lowering.emit.cpu.shapes import DotShape
+from gizml_tile.lowering.emit.cpu.shapes import TILE_PRODUCTS, DotShape
 from gizml_tile.lowering.emit.cpu.storage import register_kind
 from gizml_tile.nodes import Node
 
@@ -33,7 +33,8 @@ class Buffer:
     """A tile's home in a thread's arena, row by row.
 
     A full home has all rows, else only those of the current block. A ``moving`` home is one of the two of a
-    carried value, which change roles every turn. ``packed`` holds 16 bits for products of pairs.
+    carried value, which change roles every turn. ``packed`` are the bytes of an element for products
+    that take pairs or fours of them; 0 where elements are as in registers.
     """
 
     rows: int
@@ -42,7 +43,7 @@ class Buffer:
     stride: int = 0  # elements from row to row; 0 is the number of columns
     full: bool = False
     moving: bool = False
-    packed: bool = False
+    packed: int = 0
     merged: Buffer | None = None
 
     def home(self) -> Buffer:
@@ -58,7 +59,7 @@ class Buffer:
 
     @property
     def element_bytes(self) -> int:
-        return 2 if self.packed else {"float": 4, "i32": 4, "i64": 8, "i1": 1}[kind_of(self.dtype)]
+        return self.packed or {"float": 4, "i32": 4, "i64": 8, "i1": 1}[kind_of(self.dtype)]
 
 
 @dataclass(eq=False)
@@ -126,7 +127,7 @@ class Group:
 
     def _matrix_units(self) -> bool:
         # Two by two tiles of 16 rows each.
-        return any(task.kind == "dot" and task.shape.mode == "amx" for task in self.tasks)
+        return any(task.kind == "dot" and task.shape.mode in TILE_PRODUCTS for task in self.tasks)
 
 
 @dataclass(eq=False)

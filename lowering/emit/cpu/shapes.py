@@ -8,16 +8,23 @@ from typing import Literal
 
 from gizml_tile.lowering.emit.cpu.builder import Function, Value
 
-Element = Literal["f32", "bf16", "i32", "i16"]
-Mode = Literal["fma", "bf16_dot", "amx", "int", "i16_dot"]
+Element = Literal["f32", "bf16", "i32", "i16", "i8"]
+Mode = Literal["fma", "bf16_dot", "amx", "amx_ss", "amx_su", "amx_us", "amx_uu", "int", "i16_dot"]
 
-# The elements that products take in pairs, two steps of k side by side in 32 bits.
-PAIRED: frozenset[Element] = frozenset({"bf16", "i16"})
+# The steps of k that products take side by side, in 32 bits.
+STEPS_TOGETHER: dict[Element, int] = {"f32": 1, "bf16": 2, "i32": 1, "i16": 2, "i8": 4}
 
-# A tile register of AMX holds 16 rows of 64 bytes; its product takes 32 bf16 of k at a time.
+# A tile register of AMX holds 16 rows of 64 bytes; its product takes 32 bf16 or 64 bytes of k at a time.
 TILE_ROWS = 16
 TILE_ROW_BYTES = 64
-TILE_DEPTH = 32
+# The products of tiles by mode: of bf16, and of bytes that are signed or unsigned on the left and right.
+TILE_PRODUCTS: dict[Mode, str] = {
+    "amx": "tdpbf16ps",
+    "amx_ss": "tdpbssd",
+    "amx_su": "tdpbsud",
+    "amx_us": "tdpbusd",
+    "amx_uu": "tdpbuud",
+}
 CACHE_LINE_BYTES = 64
 
 
@@ -42,7 +49,7 @@ class DotShape:
     @property
     def lane(self) -> str:
         """The LLVM type of an accumulator."""
-        return "i32" if self.mode in ("int", "i16_dot") else "float"
+        return "i32" if self.element in ("i32", "i16", "i8") else "float"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ class PanelLayout:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row of a panel: one step of k, or one pair of steps."""
+        """Bytes of one row of a panel: one step of k, or those that are taken together."""
         return self.width * self.pair * self.element_bytes
 
     @property
@@ -128,19 +135,18 @@ def register_block(rows: int, columns: int, vector: int) -> RegisterBlock:
 
 def depth_step(shape: DotShape) -> int:
     """What the depth of a chunk is a multiple of; zeros in A and B pad the product to it."""
-    if shape.mode == "amx":
-        return TILE_DEPTH
+    if shape.mode in TILE_PRODUCTS:
+        return TILE_ROW_BYTES // panel_layout(shape).element_bytes
     return 4 * panel_layout(shape).pair
 
 
 def panel_layout(shape: DotShape) -> PanelLayout:
     """The layout of B that ``micro_product`` reads."""
-    if shape.mode == "amx":
-        return PanelLayout(shape.columns, shape.kc, TILE_ROWS, 2, 2)
-    width = register_block(shape.rows, shape.columns, shape.vector).vectors * shape.vector
-    if shape.element in PAIRED:
-        return PanelLayout(shape.columns, shape.kc, width, 2, 2)
-    return PanelLayout(shape.columns, shape.kc, width, 1, 4)
+    together = STEPS_TOGETHER[shape.element]
+    width = TILE_ROWS
+    if shape.mode not in TILE_PRODUCTS:
+        width = register_block(shape.rows, shape.columns, shape.vector).vectors * shape.vector
+    return PanelLayout(shape.columns, shape.kc, width, together, 4 // together)
 
 
 def block_target(b: Function, finish: Finish | None, c: str, block: str) -> str:

@@ -230,7 +230,7 @@ class GroupWriter:
             return
         for column in range(task.columns, buffer.row_stride):
             address = self.scope.address(buffer, row, local, column)
-            kind = "i16" if buffer.packed else self.scope.arithmetic(1).type(buffer.dtype)
+            kind = f"i{8 * buffer.packed}" if buffer.packed else self.scope.arithmetic(1).type(buffer.dtype)
             self.scope.function.store(kind, "zeroinitializer", address, buffer.element_bytes)
 
     # Tiles of one column: vectors of rows.

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from gizml_tile.lowering.emit.cpu.builder import Function, Value
 from gizml_tile.lowering.emit.cpu.shapes import (
-    TILE_DEPTH,
+    TILE_PRODUCTS,
     TILE_ROW_BYTES,
     TILE_ROWS,
     DotShape,
     Finish,
     block_target,
+    depth_step,
     finish_block,
     panel_layout,
 )
@@ -58,7 +59,7 @@ def tile_blocks(
         c_column = b.offset(c, b.mul(panel, layout.width * 4))
 
         def at_rows(row: Value, _: list[str]) -> Sequence[str]:
-            a_rows = b.offset(a, b.mul(row, b.mul(shape.a_row_stride, 2)))
+            a_rows = b.offset(a, b.mul(row, b.mul(shape.a_row_stride, layout.element_bytes)))
             c_rows = b.offset(c_column, b.mul(row, shape.c_row_stride * 4))
             target = block_target(b, finish, c, c_rows)
             _tile_product(b, shape, down, across, a_rows, panel_start, c_rows, target, depth, first)
@@ -87,7 +88,7 @@ def _tile_product(
     """One block of tiles over the whole chunk: C in tiles 0-3, A in 4-5, B in 6-7, written to ``target``."""
     layout = panel_layout(shape)
     tile_rows = min(TILE_ROWS, shape.rows)
-    a_stride, c_stride = b.mul(shape.a_row_stride, 2), shape.c_row_stride * 4
+    a_stride, c_stride = b.mul(shape.a_row_stride, layout.element_bytes), shape.c_row_stride * 4
     # The operand that passes by once for each turn must not push the other out of the first cache: with a
     # chunk of 512 a panel pair fills 32 KB of it. 1680 instead of 1450 GF/s.
     passing = "tileloaddt164"
@@ -109,8 +110,8 @@ def _tile_product(
     b.when(first, clear, reload)
 
     def at_depth(k: Value, _: list[str]) -> Sequence[str]:
-        a_step = b.offset(a, b.mul(k, 2))
-        b_step = b.offset(panel, b.mul(k, layout.row_bytes // 2))
+        a_step = b.offset(a, b.mul(k, layout.element_bytes))
+        b_step = b.offset(panel, b.mul(k, layout.row_bytes // layout.pair))
 
         def load_left(row: int) -> None:
             _tile(b, load_a, 4 + row, b.offset(a_step, b.mul(a_stride, row * tile_rows)), a_stride)
@@ -122,16 +123,16 @@ def _tile_product(
         # The first product waits for two tiles only.
         load_left(0)
         load_right(0)
-        _tile_multiply_add(b, 0, 4, 6)
+        _tile_multiply_add(b, shape, 0, 4, 6)
         for column in range(1, across):
             load_right(column)
         for row in range(1, down):
             load_left(row)
         for row, column in places[1:]:
-            _tile_multiply_add(b, 2 * row + column, 4 + row, 6 + column)
+            _tile_multiply_add(b, shape, 2 * row + column, 4 + row, 6 + column)
         return ()
 
-    b.loop(0, depth, TILE_DEPTH, at_depth)
+    b.loop(0, depth, depth_step(shape), at_depth)
     for tile, offset in zip(tiles, offsets, strict=True):
         _tile(b, "tilestored64", tile, b.offset(target, offset), c_stride)
 
@@ -146,7 +147,7 @@ def _tile(b: Function, operation: str, tile: int, address: str = "", stride_byte
     b.call_void(name, f"i8 {tile}", f"ptr {address}", f"i64 {stride_bytes}")
 
 
-def _tile_multiply_add(b: Function, total: int, left: int, right: int) -> None:
-    name = "llvm.x86.tdpbf16ps"
+def _tile_multiply_add(b: Function, shape: DotShape, total: int, left: int, right: int) -> None:
+    name = f"llvm.x86.{TILE_PRODUCTS[shape.mode]}"
     b.module.declare(name, f"void @{name}(i8 immarg, i8 immarg, i8 immarg)")
     b.call_void(name, f"i8 {total}", f"i8 {left}", f"i8 {right}")

@@ -50,7 +50,7 @@ class Host(Protocol):
     @property
     def bf16_dot(self) -> bool: ...
     @property
-    def amx_bf16(self) -> bool: ...
+    def amx(self) -> bool: ...
     @property
     def i16_dot(self) -> bool: ...
 
@@ -104,7 +104,7 @@ def emit(program: TileProgram, signature: CpuSignature, host: Host) -> CpuArtifa
     arena_bytes = _write_body(module, unit, body, packs)
     _write_entry(module, unit, body, packs)
     features = host.feature_text + (",+avx512bf16" if machine.bf16_dot else "")
-    features += ",+amx-tile,+amx-bf16" if machine.amx else ""
+    features += ",+amx-tile,+amx-bf16,+amx-int8" if machine.amx else ""
     module.attributes["#0"] = (
         f'nounwind "target-features"="{features}" "prefer-vector-width"="{host.vector_bits}"'
     )
@@ -119,7 +119,7 @@ def explain(program: TileProgram, signature: CpuSignature, host: Host) -> str:
 
 
 def machine_of(host: Host) -> Machine:
-    return Machine(host.vector_bits // 32, host.bf16_dot, host.amx_bf16, host.i16_dot)
+    return Machine(host.vector_bits // 32, host.bf16_dot, host.amx, host.i16_dot)
 
 
 def _is_column_major(layout: tuple[str, ...]) -> bool:
