@@ -291,6 +291,16 @@ def test_loops_carry_what_they_take():
         check(kernel(write))
 
 
+@pytest.mark.parametrize("dtype, flag", [(F32, 0), (I32, 1), (I32, -1)])
+def test_a_flag_is_a_carried_integer(dtype, flag):
+    def write(b):
+        zero, one = b.constant(0, I32), b.constant(1, I32)
+        b.loop(zero, one, one, [b.constant(0, dtype)], lambda k, carried: carried, flag)
+
+    with pytest.raises(AssertionError, match="flag"):
+        check(kernel(write))
+
+
 def test_kernels_fit_their_target():
     made = kernel(lambda b: None)
     for change, message in (

@@ -11,6 +11,7 @@ from gizml_tile.combining import built_in
 from gizml_tile.dtypes import BF16, F32, I8, I32, I64, MASK, U32
 from gizml_tile.nodes import (
     APPROXIMABLE,
+    EARLY,
     UNARY_FLOAT,
     Combining,
     Const,
@@ -210,6 +211,8 @@ BROKEN = {
     "loop bounds": node(
         "loop", (INDEX, INDEX, TILE), None, (), None, (Region((param((), I64, 0),), (), ()),)
     ),
+    "loop flag": replace(loop(), attr=EARLY),
+    "loop attribute": replace(loop(), attr="until"),
     "loop results": loop(results=()),
     "loop result type": loop(results=(NARROW,)),
     "loop params": loop(params=(param((), I64, 0),)),
