@@ -47,12 +47,12 @@ def prmt(low: int, high: int, selector: int) -> int:
     return result
 
 
-def truncated(pattern: int, bits: int) -> int:
-    """PTX ISA, "cvt": clamps; a NaN gives 0, but the smallest number where the result has 64 bits."""
+def truncated(pattern: int, bits: int, *, signed: bool = True) -> int:
+    """PTX ISA, "cvt": clamps; a NaN gives 0, but the highest bit alone where the result has 64 bits."""
     value = as_float(pattern)
-    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     if np.isnan(value):
-        return 0 if bits == 32 else low
+        return 0 if bits == 32 else 1 << 63
     if np.isinf(value):
         return high if value > 0 else low
     return min(max(int(value), low), high)
@@ -127,6 +127,8 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "cvt.rn.f32.s32": lambda a: as_bits(np.int64(signed(a, 32)).astype(np.float32)),
     "cvt.rn.f32.s64": lambda a: as_bits(np.int64(signed(a, 64)).astype(np.float32)),
     "cvt.rzi.s32.f32": lambda a: truncated(a, 32),
+    "cvt.rzi.u32.f32": lambda a: truncated(a, 32, signed=False),
+    "cvt.rzi.u64.f32": lambda a: truncated(a, 64, signed=False),
     "cvt.rzi.s64.f32": lambda a: truncated(a, 64),
     "cvt.f32.f16": widened,
     "cvt.rn.f16.f32": lambda a: narrow(a, np.float16),

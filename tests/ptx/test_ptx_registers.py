@@ -18,14 +18,17 @@ from gizml_tile.dtypes import (
     I64,
     MASK,
     U8,
+    U16,
+    U32,
+    U64,
     integer_range,
     to_numpy,
 )
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access
 from gizml_tile.rounding import round_to
 
-PACKED = (F16, BF16, FP8, I8, U8, I16)
-TYPES = (F32, I32, I64, *PACKED, MASK)
+PACKED = (F16, BF16, FP8, I8, U8, I16, U16)
+TYPES = (F32, I32, I64, U32, U64, *PACKED, MASK)
 
 
 def memory(dtype, values):
@@ -128,7 +131,8 @@ def test_conversions_of_floats(source, to, arch):
     run(build.ptx(), tensors)
     result = numbers(to, tensors[1])
     wanted = [wanted_from_float(float(value), to) for value in values.astype(np.float32)]
-    np.testing.assert_array_equal(result.astype(np.float64 if to.is_float else np.int64), wanted)
+    kind = np.float64 if to.is_float else object
+    np.testing.assert_array_equal(result.astype(kind), np.array(wanted, kind))
 
 
 @pytest.mark.parametrize("to", TYPES[:-1], ids=str)
@@ -143,7 +147,7 @@ def test_conversions_of_integers(source, to):
     build.output(build.convert(build.input(source, len(values)), to))
     tensors = [memory(source, values), bytearray(len(values) * to.bytes)]
     run(build.ptx(), tensors)
-    result = list(numbers(to, tensors[1]).astype(np.float64 if to.is_float else np.int64))
+    result = list(numbers(to, tensors[1]).astype(np.float64 if to.is_float else object))
     if to.is_float:
         assert result == [round_to(value, to) for value in values]
     else:
