@@ -245,7 +245,9 @@ class Place:
             return inner.value(node.args[0])
         if node.op in MOVES:
             kind = self.shared.scope.arithmetic(1).type(register_dtype(node))
-            place = (self.row, self.local, self.column)
+            # A single row is the same one in every row that it stretches to.
+            row, local = (0, 0) if node.shape[0] == 1 else (self.row, self.local)
+            place = (row, local, self.column)
             return row_value(self.shared.scope.function, kind, node, place, self.width, self.shared.row_of)
         if node in self.parent.reciprocals:
             return self._quotient(node, self.value(node.args[0]))
