@@ -213,12 +213,13 @@ def test_rows_of_blocks_are_read_where_they_are_wanted():
 
 
 def test_a_single_row_of_a_block_stretches_over_others():
-    x, y = np.arange(128, dtype=np.float32).reshape(8, 16), np.zeros((8, 16), np.float32)
+    x, (y, z) = np.arange(128, dtype=np.float32).reshape(8, 16), np.zeros((2, 8, 16), np.float32)
 
     def body(p):
         t = p.read(x, [8, 16]).at([0, 0])
         low, high = t[2:3].split(1)
-        p.write(y, [8, 16]).put(t.flip(0) + t[5:6] * high.concat(low, 1), [0, 0])
+        p.write(y, [8, 16]).put(t.flip(0), [0, 0])
+        p.write(z, [8, 16]).put(t.flip(0) + t[5:6] * high.concat(low, 1), [0, 0])
 
     agree([1], body)
-    np.testing.assert_array_equal(y, x[::-1] + x[5] * np.roll(x[2], 8))
+    np.testing.assert_array_equal(z, x[::-1] + x[5] * np.roll(x[2], 8))
