@@ -159,9 +159,9 @@ def random_texts(programs: Iterable[Program], arch: str) -> list[tuple[str, str,
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_what_is_measured_does_not_spill(arch, compilers, whole):
-    if arch in ("gfx1151", "gfx1200") and not whole:
-        pytest.skip("the units of gfx1100 and gfx1201; --whole looks at these, too")
     cases = benchmark_cases.cases(arch, "hip")
+    if arch in ("gfx1151", "gfx1200") and not whole:  # of the units of gfx1100 and gfx1201
+        cases = cases[::3]
     found = reports(((case.name, source(case, arch), arch) for case in cases), compilers, OPTIMISED)
     assert not told(arch, found)
     assert all(report.matrix for name, report in found.items() if name.startswith(("matmul bf", "attention")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from floats import INFINITY, NAN, SPECIAL, TRUE, same, sample, ulps
@@ -143,7 +144,6 @@ def test_exp2_of_integers_is_exact() -> None:
 
 def test_sine_and_cosine_of_the_floats_nearest_to_multiples_of_half_pi() -> None:
     """Where next to nothing is left of the argument; these are found with continued fractions of pi/2."""
-    mpmath = pytest.importorskip("mpmath")
     numbers = []
     with mpmath.workprec(400):
         for power in range(-23, 105):
