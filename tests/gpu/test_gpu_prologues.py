@@ -252,3 +252,19 @@ def test_where_an_operand_is_computed():
     a, b, y = numbers(64, 64, kind="bf16"), numbers(64, 64, kind="bf16", seed=1), room(64, 64)
     told = scaled_left.explain(a, abs(numbers(64, 1)), b, y, **HOPPER)
     assert "computed in registers by the warps that multiply, where the product takes it, from blocks" in told
+
+
+@tile.kernel(grid=by_tiles)
+def differences(p, a, b, y, *, BM=64, BN=64, BK=64):
+    i, j = p.id(0), p.id(1)
+    A, B, acc = p.read(a, [BM, BK]), p.read(b, [BK, BN]), p.zeros([BM, BN])
+    for k in range(A.blocks(1)):
+        acc += (A[i, k] - 50.0).to(b.dtype) @ B[k, j]
+    p.write(y, [BM, BN])[i, j] = acc
+
+
+def test_blocks_of_f32_keep_their_bits():
+    """Products of F32 blocks take TF32, of steps of 2^-5 next to 50; what is computed first does not."""
+    a, b, y = 50 + numbers(72, 64), numbers(64, 72, kind="bf16", seed=1), room(72, 72)
+    made(differences, a, b, y)
+    assert_near(y, through(a - np.float32(50), "bf16") @ wide(b), 2**-6)

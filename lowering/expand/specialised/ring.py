@@ -248,14 +248,18 @@ class BulkRing:
         if stage.axis == 0:
             (line, own), panels = (0, lines), range(share * rows, (share + 1) * rows, width)
         bulk = panel(view, len(node.args), buffer, own, width, stage.span, stage.axis)
-        # Products of F32 blocks take TF32.
-        bulk = replace(bulk, rounded=stage.tile.dtype is F32 and bool(self.users))
+        # Products of F32 blocks take TF32; what is computed of blocks takes them as they are.
+        bulk = replace(bulk, rounded=stage.tile.dtype is F32 and self._is_multiplied(node))
         for start in panels:
             to = build.add(first, build.constant(start * lines + line * width, I32))
             there = list(where)
             there[along] = build.add(there[along], build.constant(start, I32))
             there[across] = build.add(there[across], build.constant(line, I32))
             build.bulk_load(bulk, to, there, full)
+
+    def _is_multiplied(self, node: Node) -> bool:
+        """Whether a product takes a block itself."""
+        return any(operand(arg).node is node for product in self.users for arg in product.args[:2])
 
     def _full(self, slot: Value, share: Value) -> Value:
         """The barrier that tells that a group's part of a slot is full, or all of it where they share it."""
