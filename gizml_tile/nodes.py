@@ -71,6 +71,7 @@ result                    loop or cond                     which of its values
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -106,6 +107,11 @@ class View:
     def shape(self) -> tuple[int, int]:
         """The tile that a block is: a one-dimensional block is a row."""
         return (1, self.block[0]) if len(self.block) == 1 else (self.block[0], self.block[1])
+
+    @property
+    def pads_with_zeros(self) -> bool:
+        """Whether a read gives bytes of zeros outside the tensor, which -0.0 is not."""
+        return self.pad == 0 and math.copysign(1, self.pad) > 0
 
 
 @dataclass(frozen=True, slots=True)

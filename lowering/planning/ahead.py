@@ -71,7 +71,7 @@ def _refusals(state: Planning, found: Specialised, store: BulkStore, node: Node)
         yield f"a panel of {tensor.dtype} lies otherwise than one of {store.tile.dtype}"
     if store.turned:
         yield "the product is made with rows and columns exchanged"
-    if len(view.block) != 2 or view.pad not in (0, False) or view.visible:
+    if len(view.block) != 2 or not view.pads_with_zeros or view.visible:
         yield "the block is no box with zeros around"
     if not has_boxes(state, view.tensor) or fast_axis(state.signature, node) != 1:
         yield f"an address or step of {tensor.name} is no multiple of 16 bytes"

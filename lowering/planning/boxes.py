@@ -89,7 +89,7 @@ def why_not_brought(state: Planning, node: Node, loop: Node) -> Iterator[str]:
         yield f"windows of {name} may start at no multiple of 16 bytes"
     elif node.dtype.bytes * node.shape[axis] < SPANS[-1]:  # type: ignore[union-attr]
         yield f"rows of blocks of {name} are shorter than {SPANS[-1]} bytes"
-    if view.pad not in (0, False):
+    if not view.pads_with_zeros:
         yield f"outside {name} the copy engine gives zeros, and pad is {view.pad!r}"
     if any(each.op in EFFECTS and tensor_of(each) == view.tensor for each in state.program.body.walk()):
         yield f"{name} is written, too"

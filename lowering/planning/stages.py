@@ -202,7 +202,7 @@ def _why_not_asynchronous(state: Planning, view: View, size: int) -> str | None:
         return f"{state.target.arch} has no asynchronous copies"
     if size not in _ASYNCHRONOUS_BYTES:
         return "asynchronous copies move 4, 8 or 16 bytes"
-    if view.pad not in (0, False):
+    if not view.pads_with_zeros:
         return f"outside the tensor they leave zeros, and pad is {view.pad!r}"
     return None
 

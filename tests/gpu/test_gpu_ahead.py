@@ -134,3 +134,31 @@ def test_where_blocks_are_read_by_their_threads(constants, given, why):
     a, b, residual, c = map(wide, tensors)
     want = np.maximum(a @ b + residual, 0)
     assert np.abs(c - want).max() <= 2.0**-8 * np.abs(want).max()
+
+
+@tile.kernel(grid=by_tiles)
+def quotients_outside(p, a, b, residual, c, *, BM=64, BN=64, BK=64):
+    """Outside of the residual there is -0.0, one over which is negative."""
+    i, j = p.id(0), p.id(1)
+    A, B, acc = p.read(a, [BM, BK]), p.read(b, [BK, BN]), p.zeros([BM, BN])
+    for k in range(A.blocks(1)):
+        acc += A[i, k] @ B[k, j]
+    p.write(c, [BM, BN])[i, j] = acc + 1.0 / p.read(residual, [BM, BN], pad=-0.0)[i + 1, j]
+
+
+@tile.kernel(grid=by_tiles)
+def quotients_in_turns(p, a, b, residual, c, *, BM=64, BN=64, BK=64):
+    """The same outside of a left operand that is computed."""
+    i, j = p.id(0), p.id(1)
+    A, B, acc = p.read(a, [BM, BK], pad=-0.0), p.read(b, [BK, BN]), p.zeros([BM, BN])
+    for k in range(A.blocks(1)):
+        acc += (1.0 / A[i + 1, k]).to(b.dtype) @ B[k, j]
+    p.write(c, [BM, BN])[i, j] = acc
+
+
+@pytest.mark.parametrize("kernel", [quotients_outside, quotients_in_turns])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_outside_is_negative_zero(kernel, arch):
+    a, b, residual, c = (abs(each) for each in operands(64, 64, 64))
+    kernel.simulate(a, b, residual, c, kind="cuda", arch=arch)
+    assert (wide(c) == -np.inf).all()
