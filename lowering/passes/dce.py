@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gizml_tile.lowering.kernel_ir.instructions import EFFECTS, STRUCTURED, Block, Instruction, Kernel
+from gizml_tile.lowering.kernel_ir.instructions import (
+    EFFECTS,
+    STRUCTURED,
+    Block,
+    Instruction,
+    Kernel,
+    Parameter,
+)
 from gizml_tile.lowering.passes.rewriting import Replaced, with_instructions
 
 _ROOTS = EFFECTS - STRUCTURED
 
 
 def eliminate_dead(kernel: Kernel) -> Kernel:
-    """The kernel without values, carried values, loops and branches that no effect needs."""
+    """The kernel without values, carried values, loops and branches that no effect needs.
+
+    Nor are numbers passed that nothing reads any more: only what reads one tells its type.
+    """
     alive = _Alive()
     alive.collect(kernel.body, None)
     alive.spread()
-    return replace(kernel, body=_Kept(alive).block(kernel.body))
+    body = _Kept(alive).block(kernel.body)
+    read = {each.attr for each in body.walk() if isinstance(each.attr, Parameter)}
+    passed = (each for each in kernel.parameters if each.kind == "pointer" or each in read)
+    return replace(kernel, body=body, parameters=tuple(passed))
 
 
 class _Alive:

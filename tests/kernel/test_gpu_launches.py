@@ -185,3 +185,15 @@ def test_repeats_of_each_device_and_alignment(cuda, monkeypatch):
         for _ in range(3):
             double(x, out, BLOCK=128)
     assert [call.infos[0].device for call in calls] == ["cuda:0", "cuda:1", "cuda:1"]
+
+
+def test_a_number_that_nothing_reads_any_more(cuda):
+    """What is put into an empty tensor is left out, and with it the number's type."""
+    (x, _), empty = arrays(8, 32), OnGpu(np.zeros((1, 3, 0), np.float32))
+
+    def body(p):
+        p.write(x, [1, 32]).put(p.random(3, p.id(0), [1, 32], "normal"), [0, 0])
+        p.write(empty, [1, 1]).put(p.arg(0.5), [-1, 0, 0])
+
+    tile.run([1], body)
+    assert len(cuda.launches) == 1
