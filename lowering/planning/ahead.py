@@ -28,6 +28,10 @@ def plan_ahead(state: Planning) -> None:
     the first panel are read before the loop.
     """
     assert state.specialised is not None
+    nodes = state.program.body.nodes
+    last = max(nodes.index(loop) for loop in state.specialised.loops)
+    if any(nodes.index(put) < last for put in state.specialised.stores):
+        return  # A result that is stored before the last loop takes what it is computed with there.
     early = frozenset(node for node in state.specialised.deferred if _is_early(state, node))
     found = state.specialised = replace(state.specialised, early=early)
     if len(found.stores) != 1:

@@ -162,3 +162,26 @@ def test_outside_is_negative_zero(kernel, arch):
     a, b, residual, c = (abs(each) for each in operands(64, 64, 64))
     kernel.simulate(a, b, residual, c, kind="cuda", arch=arch)
     assert (wide(c) == -np.inf).all()
+
+
+@tile.kernel(grid=by_tiles)
+def stored_between(p, a, b, residual, bias, c, d, *, BM=64, BN=64, BK=64):
+    """The first loop's result is stored before the second loop."""
+    i, j = p.id(0), p.id(1)
+    A, B, acc, more = p.read(a, [BM, BK]), p.read(b, [BK, BN]), p.zeros([BM, BN]), p.zeros([BM, BN])
+    for k in range(A.blocks(1)):
+        acc += A[i, k] @ B[k, j]
+    p.write(c, [BM, BN])[i, j] = acc + p.read(residual, [BM, BN])[i, j] + p.read(bias, [1, BN])[0, j]
+    for k in range(1, A.blocks(1)):
+        more += A[i, k] @ B[k, j]
+    p.write(d, [BM, BN])[i, j] = more
+
+
+def test_results_that_are_stored_before_the_last_loop():
+    a, b, residual, c = operands(200, 72, 136)
+    bias, d = numbers(1, 72), room(200, 73)[:, 1:]
+    ran = stored_between.simulate(a, b, residual, bias, c, d, **HOPPER)
+    assert not [str(each) for each in ran.findings if each.kind not in COSTS]
+    want = wide(a) @ wide(b) + wide(residual) + bias
+    assert np.abs(wide(c) - want).max() <= 2.0**-8 * np.abs(want).max()
+    assert np.abs(d - wide(a)[:, 64:] @ wide(b)[64:]).max() <= 2.0**-14 * np.abs(want).max()
