@@ -223,3 +223,21 @@ def test_a_single_row_of_a_block_stretches_over_others():
 
     agree([1], body)
     np.testing.assert_array_equal(z, x[::-1] + x[5] * np.roll(x[2], 8))
+
+
+def test_rows_that_are_moved_have_been_made_before():
+    """A tile and itself turned round, both carried: a single pass has yet to come to what places need."""
+    x = np.arange(64, dtype=np.float32).reshape(2, 32)
+    y, z = np.zeros((2, 32), np.float32), np.zeros((2, 64), np.float32)
+
+    def body(p):
+        t = p.read(x, [2, 32]).at([0, 0]) / 4.0 / 2.0
+        inits = [t, t.flip(1), t[:, 24:8:-1].interleave(t[:, :16], 1).concat(t, 1)]
+        turns = p.loop(0, 1, inits, lambda k, carried: [each + 1 for each in carried])
+        p.write(y, [2, 32]).put(turns[0] - turns[1].flip(1), [0, 0])
+        p.write(z, [2, 64]).put(turns[2], [0, 0])
+
+    agree([1], body)
+    np.testing.assert_array_equal(y, 0)
+    np.testing.assert_array_equal(z[:, 0:32:2], z[:, 56:40:-1])
+    np.testing.assert_array_equal(z[:, 1:32:2], z[:, 32:48])

@@ -17,7 +17,7 @@ from gizml_tile.lowering.emit.cpu.schedule import (
     Task,
     is_scalar,
 )
-from gizml_tile.nodes import Node, Region
+from gizml_tile.nodes import MOVES, Node, Region
 
 
 @dataclass
@@ -82,9 +82,10 @@ class Placement:
 
     def _add_to_step(self, group: Group, task: Task) -> None:
         first = 0
+        moved = self._moved_in(task)
         for before in (*task.after, *self._made_in(task.inputs, task.group)):
             if before.group == task.group:
-                together = before.kind == "store" and before.key == task.key
+                together = before.kind == "store" and before.key == task.key and before not in moved
                 first = max(first, before.step if together else before.step + 1)
         for number in range(first, len(group.steps)):
             if group.steps[number].key == task.key:
@@ -93,6 +94,20 @@ class Placement:
                 return
         task.step = len(group.steps)
         group.steps.append(Step(task.key, [task]))
+
+    def _moved_in(self, task: Task) -> list[Task]:
+        """The tasks of a task's group of whose rows it needs other places than those that it has come to."""
+        pending, seen = [*task.inputs, *([task.node] if task.makes else [])], set[Node]()
+        moving: list[Node] = []
+        while pending:
+            node = pending.pop()
+            if node in seen or node in self.tasks or node not in self.inside:
+                continue
+            seen.add(node)
+            if node.op in MOVES:
+                moving.extend(node.args)
+            pending.extend(node.args)
+        return self._made_in(tuple(moving), task.group)
 
     def _made_in(self, inputs: tuple[Node, ...], group: int) -> list[Task]:
         """The tasks of a group that virtual inputs are made from."""
