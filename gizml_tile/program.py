@@ -83,7 +83,10 @@ class Program:
         return self._grid("count", axis, 1)
 
     def int(self, value: object) -> Index:
-        """An integer constant as an index."""
+        """An integer constant as an index; an index stays what it is."""
+        if isinstance(value, Index):
+            self._trace.use(value)
+            return value
         return self._index("index", integer(value, "int"))
 
     def k(self, value: object, dtype: object = F32) -> Tile:

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import gizml_tile as tile
 from gizml_tile.arguments import ScalarArgument, TensorArgument
 from gizml_tile.check import check
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, DType
@@ -474,3 +475,14 @@ def test_loops_carry_what_they_are_given():
         assert p.loop(0, 3, [], lambda k, carried: None) == []
 
     check(trace("test", body).program)
+
+
+def test_an_index_stays_one():
+    out = np.zeros(4, np.int32)
+
+    def body(p):
+        i = p.int(p.id(0) + 1)
+        p.write(out, [1]).put(i.value(tile.I32), [p.id(0)])
+
+    tile.run([4], body)
+    assert out.tolist() == [1, 2, 3, 4]
