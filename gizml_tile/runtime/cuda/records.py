@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-from contextlib import suppress
-from typing import Any
-
-import numpy as np
-
-from ...errors import TileError
+from ..pinned import Driver, PinnedRows
 from . import driver
 from .devices import current, device, ordinal_of
 
-_DOING = "memory for what programs print and check"
-_PORTABLE = 1
-_WORD = 8
+_DRIVER = Driver(driver.call, driver.attempt, "cuMemHostAlloc", "cuCtxSynchronize", "cuMemFreeHost")
 
 
-class DeviceRows:
-    """Words in pinned memory, at one address on the host and the device, freed with this object."""
+class DeviceRows(PinnedRows):
+    """Words in memory that the device of a name writes."""
 
     def __init__(self, count: int, name: str) -> None:
-        self.pointer = 0
-        self._device = device(ordinal_of(name))
-        self._count = count
-        with current(self._device):
-            self.pointer = int(driver.call("cuMemHostAlloc", count * _WORD, _PORTABLE, doing=_DOING))
-        self.owner = self
-        ctypes.memset(self.pointer, 0, count * _WORD)
-
-    def taken(self) -> np.ndarray[Any, Any]:
-        """A copy of the words once the device has done everything launched so far; the memory is given back.
-
-        Raises TileError while a graph is captured, which launches nothing yet.
-        """
-        with current(self._device):
-            driver.call("cuCtxSynchronize", doing="waiting for what programs print and check")
-        memory: Any = (ctypes.c_int64 * self._count).from_address(self.pointer)
-        words = np.array(memory, np.int64)
-        self._free()
-        return words
-
-    def _free(self) -> None:
-        if self.pointer:
-            driver.attempt("cuMemFreeHost", self.pointer)
-            self.pointer = 0
-
-    def __del__(self) -> None:
-        # The bindings may be gone before this object, with the process.
-        with suppress(TileError):
-            self._free()
+        where = device(ordinal_of(name))
+        super().__init__(count, _DRIVER, lambda: current(where))
