@@ -174,7 +174,9 @@ MISTAKES = [
     (["cache", "limit"], 2, "cache limit needs a size, such as 64M"),
     (["cache", "clear", "64M"], 2, "cache clear takes no size; see cache limit"),
     (["cache", "limit", "much"], 2, "much is not a number of bytes, such as 64M"),
-    (["unknown"], 2, "invalid choice: 'unknown'"),
+    (["unknown"], 2, "there is no command unknown; commands are preview, ir, source"),
+    (["explian", "{file}"], 2, "there is no command explian; did you mean explain?"),
+    (["preview", "{file}", "--diffs"], 2, "preview takes no --diffs; did you mean --diff?"),
     ([], 2, "the following arguments are required: COMMAND"),
 ]
 

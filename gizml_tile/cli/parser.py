@@ -1,0 +1,71 @@
+"""The words of a command line: which command is meant, with which options."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+from gizml_tile.cli.misuse import Misuse, near
+
+# What each command does, in the order of the help; a module here has the name of each.
+COMMANDS = {
+    "preview": "print the explicit program that kernels are rewritten to",
+    "ir": "print the tile IR of a launch",
+    "source": "print the code that a launch runs",
+    "explain": "print how a launch is compiled, and why",
+    "check": "trace, check and compile a launch, and simulate it on random tensors for a GPU",
+    "cache": "show, limit or clear the compiled kernels kept on disk",
+}
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of a command line, ``run`` among them. Raises Misuse; ends the process after a help."""
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+        known = ", ".join(COMMANDS)
+        more = near(arguments[0], COMMANDS) or f"; commands are {known}"
+        raise Misuse(f"there is no command {arguments[0]}{more}")
+    chosen = [name for name in COMMANDS if name in arguments[:1]]
+    parser, commands = parsers(chosen)
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        name, word = options.command, unknown[0]
+        more = near(word, options_of(commands[name])) or f"; see gizml-tile {name} --help"
+        raise Misuse(f"{name} takes no {word}{more}")
+    return options
+
+
+def parsers(chosen: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser of all commands, and those of each: complete only for the ``chosen`` ones."""
+    parser = _Parser(
+        prog="gizml-tile",
+        description="Look inside tile kernels, check them and measure them.",
+        epilog="'gizml-tile COMMAND --help' tells more of a command.",
+    )
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    found: dict[str, argparse.ArgumentParser] = {}
+    for name, text in COMMANDS.items():
+        found[name] = command = subparsers.add_parser(
+            name, help=text, description=f"{text[0].upper()}{text[1:]}."
+        )
+        if name in chosen:
+            module: Any = import_module(f"gizml_tile.cli.{name}")
+            module.describe(command)
+            command.set_defaults(run=module.run)
+    return parser, found
+
+
+def options_of(parser: argparse.ArgumentParser) -> tuple[str, ...]:
+    """The options that a parser takes, such as ``--grid``."""
+    return tuple(parser._option_string_actions)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, like all others, and whose options are written out."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        raise Misuse(f"{message}; see {self.prog} --help")
