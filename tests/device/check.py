@@ -1,7 +1,8 @@
 """Everything that is launched on a real GPU, and whether it is right: python tests/device/check.py
 
     [what ...] [--programs 600] [--jobs 14]  example product rows attention corpus random part, or part of a
-                                             task's name; all by default
+                                             task's name (pattern: those of examples/patterns.py); all
+                                             by default
     --sanitize [what ...]                    small launches in this process, for compute-sanitizer --tool
                                              memcheck --report-api-errors no, and for --tool racecheck
     --keep FILE                              write the CPU's results of the corpus, on whatever machine

@@ -17,6 +17,7 @@ import along_cases
 import control_cases
 import elementwise_cases
 import numpy as np
+import patterns
 import port_cases
 import product_cases
 import row_cases
@@ -274,6 +275,33 @@ def rotary_example(neighbours: bool) -> Example:
     return launch, [x, cos, sin, room(3, 70, 32)], truth, 16 * UNIT * (1 + np.abs(truth))
 
 
+def pattern_example(name: str) -> Example:
+    pattern = importlib.import_module("patterns").patterns()[name]
+    launch = partial(pattern.kernel, **pattern.constants)
+    return launch, pattern.arguments, pattern.truth, pattern.bound(pattern.truth)
+
+
+def embedding_example() -> Example:
+    module = importlib.import_module("embedding")
+    table, ids = random(23, 70), np.random.default_rng(1).integers(-2, 25, 50, dtype=np.int32)
+    inside = (ids >= 0) & (ids < 23)
+    return module.lookup, [table, ids, room(50, 70)], table[np.where(inside, ids, 0)] * inside[:, None], 0
+
+
+def dropout_example() -> Example:
+    module = importlib.import_module("dropout")
+    x, truth = random(50, 130), room(50, 130)
+    module.dropout(x, 7, truth)  # no other library draws these numbers: the CPU's are right
+    return module.dropout, [x, 7, room(50, 130)], truth, 0
+
+
+def histogram_example() -> Example:
+    module = importlib.import_module("histogram")
+    x = np.random.default_rng(0).binomial(255, 0.4, 5001).astype(np.uint8)
+    counts = np.bincount(x, minlength=256)
+    return partial(module.histogram, BLOCK=1024, TURNS=2), [x, np.zeros(256, np.int32)], counts, 0
+
+
 def simple_example(name: str) -> Example:
     kernel = getattr(importlib.import_module(name), name)
     if name == "transpose":
@@ -297,10 +325,13 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
     "convolution": convolution_example,
     "rotary embedding": partial(rotary_example, False),
     "rotary embedding of neighbours": partial(rotary_example, True),
+    "embedding": embedding_example,
+    "dropout": dropout_example,
+    "histogram": histogram_example,
     "attention": partial(attention_example, 200, 64, False),
     "attention, causal": partial(attention_example, 204, 64, True),
     "attention, D 128": partial(attention_example, 102, 128, False),
-}
+} | {f"pattern: {name}": partial(pattern_example, name) for name in patterns.patterns()}
 
 
 def run_example(name: str, device: str) -> str:
