@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from gizml_tile.dtypes import F32, DType, math_dtype
+from gizml_tile.lowering.emit.cpu.access import Line
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
-from gizml_tile.lowering.emit.cpu.builder import Function, Module, Value
+from gizml_tile.lowering.emit.cpu.builder import Function, Module
 from gizml_tile.lowering.emit.cpu.scope import Scope
 from gizml_tile.lowering.steps import run_axis
 from gizml_tile.nodes import Elements, TileProgram, tensor_of
@@ -105,20 +108,40 @@ def write_locks(function: Function) -> str:
     return locks
 
 
-def take_lock(scope: Scope, row: Value) -> str:
-    """Wait for the lock of a row, which the address of its first element tells; gives the lock's address."""
+def is_alone(scope: Scope) -> str:
+    """Whether one thread runs all programs of the launch."""
+    return scope.function.compare("eq", scope.slot(scope.unit.arguments.threads), 1)
+
+
+def row_lock(scope: Scope, line: Line) -> str:
+    """The address of the lock of a row, which the address of the row's first element tells."""
     function = scope.function
+    before = function.mul(line.block.columns.start, line.stride_bytes)
+    row = function.sub(function.emit(f"ptrtoint ptr {line.pointer} to i64"), before)
     mixed = function.emit(f"mul i64 {row}, {_SPREAD}")
     number = function.emit(f"lshr i64 {mixed}, {65 - _LOCKS.bit_length()}")
     locks = scope.slot(scope.unit.arguments.locks, "ptr")
-    lock = function.offset(locks, function.mul(number, _LINE_BYTES))
+    return function.offset(locks, function.mul(number, _LINE_BYTES))
+
+
+def take_lock(function: Function, lock: str) -> None:
+    """Wait until a lock is open, and close it."""
     function.call_void(_taking(function.module), f"ptr {lock}")
-    return lock
 
 
 def give_lock(function: Function, lock: str) -> None:
     """Open a lock: what was written is there for the next who takes it."""
     function.line(f"store atomic i32 0, ptr {lock} release, align 4")
+
+
+def unless_alone(scope: Scope, change: Callable[[Function, str], None], lock: str) -> None:
+    """Take or give a lock where threads are beside."""
+
+    def beside() -> Sequence[str]:
+        change(scope.function, lock)
+        return ()
+
+    scope.function.when(is_alone(scope), lambda: (), beside)
 
 
 def _taking(module: Module) -> str:

@@ -11,8 +11,10 @@ from gizml_tile.lowering.emit.cpu.accumulate import (
     accumulator,
     combined,
     give_lock,
+    is_alone,
     locks_rows,
     rounded,
+    row_lock,
     take_lock,
 )
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
@@ -148,9 +150,10 @@ class Addresses:
         chosen: str | None = None,
         *,
         line: Line,
+        locked: bool = False,
     ) -> None:
         """Combines elements of a row with those from ``place`` on: by vectors where no thread is beside, or
-        the row can be locked, else one by one.
+        the row is ``locked`` or can be, else one by one.
         """
         function, width, dtype = self.scope.function, arithmetic.width, self.dtype
         given = rounded(arithmetic, dtype, stored)
@@ -163,9 +166,8 @@ class Addresses:
 
         def beside() -> list[str]:
             if locks_rows(self.scope.unit.program):
-                first = function.mul(line.block.columns.start, line.stride_bytes)
-                row = function.sub(function.emit(f"ptrtoint ptr {line.pointer} to i64"), first)
-                lock = take_lock(self.scope, row)
+                lock = row_lock(self.scope, line)
+                take_lock(function, lock)
                 alone()
                 give_lock(function, lock)
                 return []
@@ -173,7 +175,10 @@ class Addresses:
             self._one_by_one(arithmetic, pointers, mask, given, width)
             return []
 
-        function.when(self._is_alone(), alone, beside)
+        if locked:
+            alone()
+        else:
+            function.when(is_alone(self.scope), alone, beside)
 
     def _combine(self, arithmetic: Arithmetic, stored: str, value: Callable[[Node], str]) -> None:
         function, width = self.scope.function, arithmetic.width
@@ -193,7 +198,7 @@ class Addresses:
             self._one_by_one(arithmetic, pointers, mask, given, width)
             return []
 
-        function.when(self._is_alone(), alone, beside)
+        function.when(is_alone(self.scope), alone, beside)
 
     def _one_by_one(
         self, arithmetic: Arithmetic, pointers: str, mask: str | None, given: str, width: int
@@ -218,11 +223,6 @@ class Addresses:
                 change()
             else:
                 function.when(lane_of("i1", mask, lane), change)
-
-    def _is_alone(self) -> str:
-        """Whether one thread runs all programs of the launch."""
-        function = self.scope.function
-        return function.compare("eq", self.scope.slot(self.scope.unit.arguments.threads), 1)
 
     @property
     def combine(self) -> str:

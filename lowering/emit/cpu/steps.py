@@ -8,6 +8,7 @@ from functools import partial, reduce
 
 from gizml_tile.dtypes import MASK, math_dtype
 from gizml_tile.lowering.emit.cpu.access import Line, block_of
+from gizml_tile.lowering.emit.cpu.accumulate import give_lock, locks_rows, row_lock, take_lock, unless_alone
 from gizml_tile.lowering.emit.cpu.builder import Value
 from gizml_tile.lowering.emit.cpu.dot import micro_product
 from gizml_tile.lowering.emit.cpu.elements import Addresses
@@ -130,6 +131,12 @@ class GroupWriter:
             for task, addresses in scatters.items():
                 if width > 1 and addresses.run is not None:
                     lines[task] = place.run(addresses, made)
+            combining = [task for task in lines if task in scatters and scatters[task].combine]
+            # A row that is locked as a whole; two could be the same row, or meet in one lock.
+            locked = combining[0] if len(combining) == 1 and locks_rows(scope.unit.program) else None
+            lock = row_lock(scope, lines[locked]) if locked else ""
+            if locked:
+                unless_alone(scope, take_lock, lock)
             later_lines = [block.row(row, width) for block in later_puts]
             initial = [
                 (scope.arithmetic(width).type(total_type(task)), identity(scope, task, width))
@@ -157,7 +164,9 @@ class GroupWriter:
                             chosen = here.value(task.node.args[-1]) if chooses else None
                             store: Callable[..., None] = lines[task].store
                             if task in scatters and scatters[task].combine:
-                                store = partial(scatters[task].combine_line, line=lines[task])
+                                store = partial(
+                                    scatters[task].combine_line, line=lines[task], locked=task is locked
+                                )
                             store(scope.arithmetic(width), value, here.column, here.masks, chosen)
                         else:
                             value = put_value(scope, task, here)
@@ -178,6 +187,8 @@ class GroupWriter:
                 stops = [function.add(line.start, line.length) for line in lines.values()]
                 end = function.minimum(columns, reduce(function.maximum, stops))
             totals = function.loop(edge, end, vectors * width, rest, initial)
+            if locked:
+                unless_alone(scope, give_lock, lock)
             for number, task in enumerate(reductions):
                 total = combine(scope, task, totals[number * unroll : (number + 1) * unroll], width)
                 assert task.buffer is not None
