@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gizml_tile.dtypes import DType
+from gizml_tile.foreign import Unread
 
 if TYPE_CHECKING:
     from gizml_tile.index import Index
 
 
-class TensorArgument:
+class TensorArgument(Unread):
     """A tensor parameter of a kernel: its storage type and rank are known, its sizes are indices."""
 
     __slots__ = ("_dtype", "_name", "_number", "_rank")
+
+    _example = "a"
+    _habits = "TENSOR"
 
     def __init__(self, name: str, dtype: DType, rank: int, number: int) -> None:
         self._name = name
@@ -47,6 +51,12 @@ class TensorArgument:
         from gizml_tile.views import sizes
 
         return sizes(self)
+
+    def _told(self) -> str:
+        return f"the tensor {self._name}"
+
+    def _way(self) -> str:
+        return f"read one: A = p.read({self._name}, [rows, columns]), then A[i, k]"
 
     def __len__(self) -> int:
         from gizml_tile.tracing import fail

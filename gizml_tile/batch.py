@@ -5,12 +5,13 @@ It is unrolled while the program is traced, so the tile IR knows tiles of two di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from inspect import Signature, signature
 from typing import Any
 
 from gizml_tile.dtypes import DType
+from gizml_tile.helpful import no_attribute, wrong_call
 from gizml_tile.lifting import describe, number
 from gizml_tile.tile import Tile
 from gizml_tile.tracing import Many, fail
@@ -33,8 +34,6 @@ class Batch(Many):
     """
 
     __slots__ = ("_tiles",)
-
-    __array_ufunc__ = None
 
     def __init__(self, tiles: Sequence[Tile]) -> None:
         self._tiles = tuple(tiles)
@@ -66,7 +65,10 @@ class Batch(Many):
 
     def map(self, name: str, *args: object, **named: object) -> Any:
         """What a method of tiles gives for each of them."""
-        given = _signature(name).bind(None, *args, **named)
+        try:
+            given = _signature(name).bind(self, *args, **named)
+        except TypeError:
+            raise wrong_call(getattr(Tile, name), (self, *args), named, method=True) from None
         if "axis" in given.arguments:
             given.arguments["axis"] = _axis(given.arguments["axis"], name)
         method = getattr(Tile, name)
@@ -77,17 +79,23 @@ class Batch(Many):
             found.append(method(tile, *here, **keywords))
         return _together(found)
 
+    def _told(self) -> str:
+        return f"a batch of {len(self)} tiles {list(self.shape[1:])}"
+
     def _beside(self, value: object, place: int, name: str) -> object:
         """What stands beside the tile at a place."""
         if not isinstance(value, Batch):
             return value
         if len(value) not in (1, len(self)):
-            fail(f"{name} needs batches of as many tiles, found {list(self.shape)} and {list(value.shape)}")
+            fail(
+                f"{name.strip('_')} needs batches of as many tiles (or 1), found {list(self.shape)} and "
+                f"{list(value.shape)}"
+            )
         return value._tiles[place % len(value)]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_") or not callable(getattr(Tile, name, None)):
-            raise AttributeError(f"a batch has no {name}")
+            raise no_attribute(self, name)
         return lambda *args, **named: self.map(name, *args, **named)
 
     def __getitem__(self, place: object) -> Tile:
@@ -98,6 +106,9 @@ class Batch(Many):
 
     def __len__(self) -> int:
         return len(self._tiles)
+
+    def __iter__(self) -> Iterator[Tile]:
+        return iter(self._tiles)
 
     def __bool__(self) -> bool:
         fail("a batch of tiles has no truth value while the program is traced; choose with m.select(yes, no)")

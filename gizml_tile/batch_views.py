@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gizml_tile.batch import Batch
@@ -41,6 +42,14 @@ class _Batches(_Blocks):
         before, after = coordinates[:place], coordinates[place + 1 :]
         return [[*before, first + number, *after] for number in range(self._count)]
 
+    def _masks(self, mask: object, what: str) -> Sequence[object]:
+        """The mask of each tile of a block."""
+        if not isinstance(mask, Batch):
+            return [mask] * self._count
+        if len(mask) not in (1, self._count):
+            fail(f"mask of {what} is a batch of {self._count} masks (or 1), found {list(mask.shape)}")
+        return [mask.tiles[number % len(mask)] for number in range(self._count)]
+
 
 class BatchIn(_Batches, In):
     """A tensor read in blocks of its last three dimensions."""
@@ -54,7 +63,7 @@ class BatchIn(_Batches, In):
         self._count = block[0]
 
     def _read(self, mode: str, coords: object, mask: object) -> Any:
-        masks = mask.tiles if isinstance(mask, Batch) else [mask] * self._count
+        masks = self._masks(mask, mode)
         places = self._places(mode, coords, mode)
         return Batch([In._read(self, mode, each, own) for each, own in zip(places, masks, strict=True)])
 
@@ -73,6 +82,6 @@ class BatchOut(_Batches, Out):
         if isinstance(tile, Batch) and len(tile) not in (1, self._count):
             fail(f"{what} needs a batch of {self._count} tiles (or 1), found {list(tile.shape)}")
         tiles = tile.tiles if isinstance(tile, Batch) else (tile,)
-        masks = mask.tiles if isinstance(mask, Batch) else [mask] * self._count
+        masks = self._masks(mask, what)
         for number, (each, own) in enumerate(zip(self._places(mode, coords, what), masks, strict=True)):
             Out._put(self, mode, tiles[number % len(tiles)], each, own)

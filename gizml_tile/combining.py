@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from gizml_tile.dtypes import DType
+from gizml_tile.helpful import called
 from gizml_tile.lifting import describe, lift, number
 from gizml_tile.nodes import ELEMENTWISE, Node, Region, make, param
 from gizml_tile.tracing import Trace, Value, article, fail, noun
@@ -23,7 +24,9 @@ def trace_function(
     count = len(dtypes)
     with trace.open_block() as block:
         block.params = tuple(param((1, 1), dtypes[n % count], n) for n in range(2 * count))
-        given = function(*(tile(block, each) for each in block.params))
+        operands = [tile(block, each) for each in block.params]
+        names = "two values" if count == 1 else f"{count} values of an earlier place and as many of a later"
+        given = called(function, f"the function of {what}", names, *operands)
         values = list(given) if isinstance(given, tuple | list) else [given]
         if len(values) != count:
             fail(f"the function of {what} gives as many values as a place has ({count}), found {len(values)}")

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from gizml_tile.batch import gathered, spread
 from gizml_tile.dtypes import F32, I64, MASK, DType, math_dtype
 from gizml_tile.errors import Place, TileError, here
+from gizml_tile.helpful import called
 from gizml_tile.index import Index
 from gizml_tile.lifting import constant, describe, lift_index, number
 from gizml_tile.naming import carried_names, returned_names
@@ -61,7 +62,9 @@ def trace_loop(
     with trace.open_block() as block:
         k, *params = trace.add_params(types)
         values = gathered([_wrap(block, param) for param in params[: len(flat)]], counts)
-        returned = body(Index(block, k), values[0] if single else values)
+        names = "the turn's number and what the loop carries"
+        carries = values[0] if single else values
+        returned = called(body, f"the body of {what}", names, Index(block, k), carries)
         given, found = spread([returned] if single else _returned(returned, len(inits), what))
         if found != counts:
             fail(f"{what} carries batches of {counts} tiles (0 for a tile), and a turn gives {found}")
@@ -88,7 +91,7 @@ def trace_while(
             fail(f"while_ takes two functions of what the loop carries, found {describe(function)}")
 
     def turn(_: Index, values: list[Any]) -> Any:
-        return body(values)
+        return called(body, "the body of while_", "what the loop carries", values)
 
     bounds = (0, _ENDLESS, 1)
     return trace_loop(trace, bounds, inits, turn, single=False, condition=condition, named=body)
@@ -106,7 +109,8 @@ def _asked(
         fail(f"the condition of {what} is a function of what it carries, found {describe(condition)}")
     with trace.open_block() as block:
         _, *params = trace.add_params(types)
-        answer = condition(gathered([_wrap(block, param) for param in params], counts))
+        values = gathered([_wrap(block, param) for param in params], counts)
+        answer = called(condition, f"the condition of {what}", "what the loop carries", values)
         host = None if isinstance(answer, Value) else number(answer)
         if isinstance(host, bool):
             result = trace.record("const", (), Const((1, 1), MASK, host))
@@ -138,13 +142,13 @@ def trace_cond(trace: Trace, condition: object, then: Callable[[], Any], otherwi
             fail(f"cond takes two functions without arguments, found {describe(function)}")
     host = None if isinstance(condition, Value) else number(condition)
     if isinstance(host, bool):
-        return then() if host else otherwise()
+        return called(then if host else otherwise, "a branch of cond", "nothing")
     mask = _condition(trace, condition)
     place = here()
     with trace.open_block() as yes_block:
-        yes = then()
+        yes = called(then, "a branch of cond", "nothing")
     with trace.open_block() as no_block:
-        no = otherwise()
+        no = called(otherwise, "a branch of cond", "nothing")
     (yes_values, counts), (no_values, others) = spread(_arm(yes)), spread(_arm(no))
     if counts != others and len(yes_values) == len(no_values):
         fail(f"the functions of cond give batches of {counts} and of {others} tiles (0 for a tile)")

@@ -18,6 +18,8 @@ _OWN_FOLDERS = tuple(
     for folder in (_PACKAGE, os.path.join(_ROOT, "frontend"), os.path.join(_ROOT, "lowering"))
 )
 
+_HANDING_ON = tuple(os.path.join("site-packages", name, "") for name in ("numpy", "torch"))
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -60,6 +62,10 @@ class TileError(Exception):
         return type(self), (self.message, self.place)
 
 
+class TileAttributeError(TileError, AttributeError):
+    """A name that an object of this library does not have: for ``hasattr`` and ``getattr`` as any other."""
+
+
 class TileWarning(UserWarning):
     """Something a tile program does that is allowed but surely slower or other than meant."""
 
@@ -90,6 +96,11 @@ def is_own_file(filename: str) -> bool:
     return filename.startswith(_OWN_FOLDERS)
 
 
+def _is_between(filename: str) -> bool:
+    """Whether a file is of a library whose functions hand what they are given on to ours."""
+    return any(folder in filename for folder in _HANDING_ON)
+
+
 @lru_cache(maxsize=4096)
 def _positions(code: CodeType) -> tuple[tuple[int | None, int | None, int | None, int | None], ...]:
     return tuple(code.co_positions())
@@ -107,7 +118,8 @@ def _own_code(code: CodeType) -> bool:
     if known is None:
         if len(_own_codes) >= _MOST_PLACES:
             _own_codes.clear()
-        known = _own_codes[id(code)] = (code, is_own_file(code.co_filename))
+        own = is_own_file(code.co_filename) or _is_between(code.co_filename)
+        known = _own_codes[id(code)] = (code, own)
     return known[1]
 
 

@@ -26,6 +26,9 @@ class Index(Operators):
 
     __slots__ = ()
 
+    _example = "i"
+    _habits = "INDEX"
+
     def __init__(self, block: Block, node: Node) -> None:
         self._block = block
         self._node = node

@@ -15,6 +15,7 @@ from gizml_tile.debugging import asked
 from gizml_tile.dtypes import F32, I64
 from gizml_tile.errors import TileError, here
 from gizml_tile.grids import GridSpec, resolve
+from gizml_tile.helpful import told
 from gizml_tile.launch import CacheInfo, State, Traces, lock
 from gizml_tile.program import Program
 from gizml_tile.repeat import Repeat, Repeats, key_of, repeat_of
@@ -384,6 +385,7 @@ def kernel(function: Callable[..., Any], /) -> Kernel: ...
 def kernel(
     *, grid: GridSpec | None = None, configs: Iterable[object] | None = None, measure: bool = False
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
+@told
 def kernel(
     function: Callable[..., Any] | None = None,
     /,
@@ -403,6 +405,7 @@ def kernel(
     return lambda decorated: Kernel(decorated, grid, configs, measure, 1)
 
 
+@told
 def function(function: Callable[..., Any], /) -> Function:
     """Make a function a helper that kernels call: rewritten as they are, traced where it is called."""
     return Function(function, 1)

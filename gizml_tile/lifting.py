@@ -27,6 +27,8 @@ def number(value: object) -> Number | None:
     kind = type(value)
     if kind is int or kind is float or kind is bool:
         return value  # type: ignore[return-value]
+    if kind is DType:
+        return None
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if isinstance(value, np.generic):

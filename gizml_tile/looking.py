@@ -230,26 +230,27 @@ class _Stored:
     def run(self, p: Program) -> object:
         program = _StoredProgram(p._trace, self._types)
         result = self._body(program)
-        if program.calls < len(self._types):
+        if program._calls < len(self._types):
             raise TileError(
-                f"storage has {len(self._types)} types, and the program {program.calls} read and write calls",
+                f"storage has {len(self._types)} types, and the program {program._calls} read and write "
+                "calls; give one for each, in their order",
                 here(),
             )
         return result
 
 
 class _StoredProgram(Program):
-    __slots__ = ("calls", "types")
+    __slots__ = ("_calls", "_types")
 
     def __init__(self, trace: Any, types: list[DType]) -> None:
         super().__init__(trace)
-        self.types = types
-        self.calls = 0
+        self._types = types
+        self._calls = 0
 
     def _view(self, tensor: object, block: object, what: str) -> tuple[int, tuple[int, ...]]:
         number, found = super()._view(tensor, block, what)
-        if self.calls < len(self.types):
+        if self._calls < len(self._types):
             tensors = self._trace.tensors
-            tensors[number] = replace(tensors[number], dtype=self.types[self.calls])
-        self.calls += 1
+            tensors[number] = replace(tensors[number], dtype=self._types[self._calls])
+        self._calls += 1
         return number, found

@@ -18,6 +18,9 @@ class Operators(Value):
     def _what(self) -> str:
         return article(noun(self._node))
 
+    def _told(self) -> str:
+        return self._what()
+
     def __add__(self, other: object) -> Any:
         return self._operate("add", self, other)
 

@@ -16,6 +16,7 @@ from gizml_tile.control import trace_cond, trace_loop, trace_while
 from gizml_tile.drawing import draw
 from gizml_tile.dtypes import F32, I64, MASK
 from gizml_tile.errors import TileError, here
+from gizml_tile.helpful import Fixed, called
 from gizml_tile.index import Index
 from gizml_tile.lifting import (
     axis_of_tile,
@@ -66,13 +67,19 @@ class Traced:
     scalars: tuple[int | float | ScalarArgument, ...]
 
 
-class Program:
+class Program(Fixed):
     """One grid point's program while it is traced."""
 
     __slots__ = ("_trace",)
 
+    _example = "p"
+    _habits = "PROGRAM"
+
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
+
+    def _told(self) -> str:
+        return "the program"
 
     def id(self, axis: builtins.int) -> Index:
         """This program's position along a grid axis of 0 to 2 (0 is the fastest)."""
@@ -232,7 +239,7 @@ class Program:
         wrap: type[Index] | type[Tile] = Index if dtype is I64 else Tile
         return wrap(trace.blocks[-1], node)
 
-    def read(self, tensor: object, block: object, pad: object = 0) -> In:
+    def read(self, tensor: object, block: object, *, pad: object = 0) -> In:
         """A tensor read in blocks of its last one, two or three dimensions.
 
         ``block`` has so many sizes; ``pad`` is what elements outside the tensor read as. Blocks of three
@@ -373,7 +380,7 @@ def trace(name: str, body: Callable[[Program], object], *, grid_rank: int = 3) -
     program = recording.program = Program(recording)
     activate(recording)
     try:
-        _check_returned(body(program), name)
+        _check_returned(called(body, f"the body of {name}", "the program", program), name)
     finally:
         activate(None)
         recording.ended = True

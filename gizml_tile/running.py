@@ -10,6 +10,7 @@ from gizml_tile.captures import read
 from gizml_tile.debugging import asked
 from gizml_tile.errors import TileError, here
 from gizml_tile.grids import as_grid
+from gizml_tile.helpful import told
 from gizml_tile.launch import Traces
 from gizml_tile.program import Program
 from gizml_tile.specialise import Request, launch
@@ -20,6 +21,7 @@ Body = Callable[[Program], object]
 _traces = Traces()
 
 
+@told
 def run(grid: Any, body: Body, *, stream: object = None, debug: bool | None = None) -> tuple[Any, ...]:
     """Run ``body(p)`` once for each point of a grid of one to three sizes, axis 0 fastest.
 
@@ -31,6 +33,7 @@ def run(grid: Any, body: Body, *, stream: object = None, debug: bool | None = No
     return launch(_traces, request(grid, body, debug=debug), stream)[0]
 
 
+@told
 def ir(
     grid: Any,
     body: Body,
@@ -48,6 +51,7 @@ def ir(
     return looking.ir(request(grid, body, warps), kind, arch, storage)
 
 
+@told
 def source(
     grid: Any,
     body: Body,
@@ -61,6 +65,7 @@ def source(
     return looking.source(request(grid, body, warps), kind, arch, storage)
 
 
+@told
 def explain(
     grid: Any,
     body: Body,
@@ -79,6 +84,7 @@ def explain(
     return looking.explain(request(grid, body, warps), kind, arch, storage, measure)
 
 
+@told
 def simulate(
     grid: Any,
     body: Body,

@@ -33,6 +33,8 @@ class Tile(Functions, AlongAxis, Shaping, Packed):
 
     __slots__ = ("_uniform",)
 
+    _habits = "TILE"
+
     def __init__(self, block: Block, node: Node, operands: tuple[Value, ...] = ()) -> None:
         self._block = block
         self._node = node

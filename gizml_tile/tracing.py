@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from gizml_tile.arguments import ScalarArgument, TensorArgument
 from gizml_tile.dtypes import I64, MASK, DType
 from gizml_tile.errors import TileError, here
+from gizml_tile.foreign import Foreign
 from gizml_tile.nodes import COMPARISONS, Attr, Node, Region, Scalar, Shape, Tensor, make, param
 
 MAX_ELEMENTS = 1 << 20
@@ -51,18 +52,20 @@ class Block:
         return Region(self.params, tuple(self.nodes), results)
 
 
-class Value:
+class Value(Foreign):
     """What a traced program computes with; it belongs to the region in which it was made."""
 
     __slots__ = ("_block", "_node")
     _node: Node
     _block: Block
 
-    __array_ufunc__ = None
     __hash__ = object.__hash__
 
+    def _instead(self, name: str, it: str) -> str:
+        return f"; {it}.to(dtype) gives another type" if name == "dtype" else "; give the new value a name"
 
-class Many:
+
+class Many(Foreign):
     """Several values that operations take one by one: a batch of tiles."""
 
     __slots__ = ()

@@ -14,6 +14,7 @@ from gizml_tile.captures import freeze, read
 from gizml_tile.debugging import asked
 from gizml_tile.errors import TileError, TileWarning, here
 from gizml_tile.grids import as_grid
+from gizml_tile.helpful import told
 from gizml_tile.launch import Traces, check, is_empty, lock
 from gizml_tile.measuring import on_copies
 from gizml_tile.portable import portable
@@ -39,6 +40,7 @@ class Candidate:
     request: Request
 
 
+@told
 def tune(
     configs: Iterable[Any],
     grid: Any,

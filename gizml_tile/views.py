@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from gizml_tile.dtypes import ACCUMULATED, MASK, DType
 from gizml_tile.elements import elements_at, masked_block
+from gizml_tile.foreign import Unread
 from gizml_tile.index import Index
 from gizml_tile.lifting import constant, describe, lift, lift_index, number
 from gizml_tile.nodes import Const, Elements, Node, View, broadcast
@@ -14,7 +15,7 @@ from gizml_tile.tile import Tile
 from gizml_tile.tracing import Trace, Value, active, article, fail, noun
 
 
-class _Blocks:
+class _Blocks(Unread):
     """What inputs and outputs share: a tensor seen in blocks."""
 
     __slots__ = ("_block", "_tensor", "_trace")
@@ -96,6 +97,9 @@ class _Blocks:
     def __bool__(self) -> bool:
         return True
 
+    def __call__(self, *args: object, **named: object) -> NoReturn:
+        fail(f"{self._told()} is not called: blocks are named in brackets, {self._example}[i, k]")
+
     def __iter__(self) -> NoReturn:
         fail("blocks are not iterated; loop over their number, as in p.loop(0, A.blocks(1), ...)")
 
@@ -107,6 +111,9 @@ class In(_Blocks):
     """A tensor read in blocks of its last one or two dimensions."""
 
     __slots__ = ("_pad",)
+
+    _example = "A"
+    _habits = "INPUT"
 
     def __init__(self, trace: Trace, tensor: int, block: tuple[int, ...], pad: float | int | bool) -> None:
         super().__init__(trace, tensor, block)
@@ -164,6 +171,12 @@ class In(_Blocks):
     def __setitem__(self, coords: object, tile: object) -> None:
         fail("an input is not written; name the tensor with p.write(tensor, block) and store in that")
 
+    def _told(self) -> str:
+        return "an input"
+
+    def _way(self) -> str:
+        return "take a block, as in A[i, k]"
+
     def __repr__(self) -> str:
         return f"<In {self.dtype} in blocks of {list(self._block)}>"
 
@@ -181,6 +194,9 @@ class Out(_Blocks):
     """A tensor written in blocks of its last one or two dimensions."""
 
     __slots__ = ()
+
+    _example = "C"
+    _habits = "OUTPUT"
 
     def put(self, tile: object, coords: object, *, mask: object = None) -> None:
         """Store a tile as the block at block coordinates; outside the tensor, and where ``mask``, which
@@ -237,6 +253,12 @@ class Out(_Blocks):
             "an output is not read, also not by C[i, j] += t; read the tensor with A = p.read(tensor, block) "
             "and write C[i, j] = A[i, j] + t"
         )
+
+    def _told(self) -> str:
+        return "an output"
+
+    def _way(self) -> str:
+        return "blocks are stored, C[i, j] = tile, and those of A = p.read(tensor, block) are read, A[i, j]"
 
     def __repr__(self) -> str:
         return f"<Out {self.dtype} in blocks of {list(self._block)}>"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import math
 import textwrap
 
 import ml_dtypes
 import numpy as np
 
+import gizml_tile
 import gizml_tile.dtypes as dtypes
 from gizml_tile.errors import TileError
 from gizml_tile.program import trace
@@ -31,6 +33,8 @@ def names():
         "flags": np.zeros((64, 64), np.bool_),
         "deep": np.zeros((2, 3, 64, 64), np.float32),
         "trace": trace,
+        "math": math,
+        "tile": gizml_tile,
     }
 
 
