@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I32, U8, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I32, U8, DType
 from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.kernel_ir.instructions import Atom
@@ -66,9 +66,17 @@ def _atom(
     )
 
 
-def _byte_pairs() -> tuple[tuple[str, DType, DType], ...]:
-    """The four pairs of signed and unsigned bytes, which come together."""
-    return ("i8", I8, I8), ("u8", U8, U8), ("i8_u8", I8, U8), ("u8_i8", U8, I8)
+def _pairs(first: DType, second: DType) -> tuple[tuple[str, DType, DType], ...]:
+    """The four pairs of two types, which come together, and their names."""
+    return tuple(
+        (a.text if a is b else f"{a.text}_{b.text}", a, b)
+        for a, b in ((first, first), (second, second), (first, second), (second, first))
+    )
+
+
+# Bytes with and without a sign, and OCP's two forms of floats. The ability is named after the first.
+_INTEGERS, _FLOATS = _pairs(I8, U8), _pairs(FP8, E5M2)
+_ABILITIES = {U8: I8.text, E5M2: FP8.text}
 
 
 # Words of 32 bits: PTX ISA, "Matrix Fragments for mma.mNnNkN"
@@ -112,7 +120,7 @@ def _of_words(
 
 
 def _integers_of_words(m: int, k: int) -> tuple[Atom, ...]:
-    return tuple(_of_words(m, k, a, b, name, "i8") for name, a, b in _byte_pairs())
+    return tuple(_of_words(m, k, a, b, name, "i8") for name, a, b in _INTEGERS)
 
 
 # Best first. FP8's own atom comes after F16's, to which FP8 converts exactly, as its sums are short.
@@ -121,7 +129,7 @@ _WORDS = (
     _of_words(16, 16, BF16, BF16),
     _of_words(16, 8, F16, F16),
     _of_words(16, 8, BF16, BF16),
-    _of_words(16, 32, FP8, FP8, sum_bits=_FP8_SUM_BITS),
+    *(_of_words(16, 32, a, b, name, "fp8", sum_bits=_FP8_SUM_BITS) for name, a, b in _FLOATS),
     _of_words(16, 8, F32, F32, "tf32", ignored_bits=_IGNORED_BY_TF32),
     *_integers_of_words(16, 32),
     *_integers_of_words(8, 16),
@@ -133,7 +141,7 @@ _WORDS = (
 # stored and reduced together, and a result is at once the left operand of another product.
 
 
-def _mfma(side: int, k: int, dtype: DType) -> Atom:
+def _mfma(side: int, k: int, a: DType, b: DType, name: str = "") -> Atom:
     """CDNA, 64 lanes: those have the rows of A (columns of B) and then the parts of k, one each.
 
     Of C a lane has one row: four neighbouring columns, the lanes that share the row the next four each,
@@ -143,8 +151,9 @@ def _mfma(side: int, k: int, dtype: DType) -> Atom:
     own = k // parts
     operand = _columns(own), [*_rows(side), *_columns(parts, own)]
     sums = [*_columns(4), *_columns(side // 4 // parts, 4 * parts)], [*_rows(side), *_columns(parts, 4)]
-    name = f"mfma_{dtype.text}_{side}x{side}x{k}"
-    return _atom(name, (side, side, k), (dtype, dtype), operand, operand, sums, turned=True)
+    needs = f"mfma_{_ABILITIES.get(a, a.text)}_{side}x{side}x{k}"
+    name = f"mfma_{name or a.text}_{side}x{side}x{k}"
+    return _atom(name, (side, side, k), (a, b), operand, operand, sums, needs, turned=True)
 
 
 def _wmma11(a: DType, b: DType, name: str = "") -> Atom:
@@ -154,7 +163,7 @@ def _wmma11(a: DType, b: DType, name: str = "") -> Atom:
     """
     operand = _columns(16), [*_rows(16), (0, 0)]
     sums = _rows(8, 2), [*_columns(16), (1, 0)]
-    needs = f"wmma11_{a.text if a.is_float else 'i8'}_16x16x16"
+    needs = f"wmma11_{_ABILITIES.get(a, a.text)}_16x16x16"
     return _atom(f"wmma11_{name or a.text}_16x16x16", (16, 16, 16), (a, b), operand, operand, sums, needs)
 
 
@@ -165,7 +174,7 @@ def _wmma12(a: DType, b: DType, name: str = "") -> Atom:
     every four elements; a product is the same in whatever order of k both operands have.
     """
     operand = _columns(8), [*_rows(16), (0, 8)]
-    needs = f"wmma12_{a.text if a.is_float else 'i8'}_16x16x16"
+    needs = f"wmma12_{_ABILITIES.get(a, a.text)}_16x16x16"
     name = f"wmma12_{name or a.text}_16x16x16"
     return _atom(name, (16, 16, 16), (a, b), operand, operand, operand, needs, turned=True)
 
@@ -174,18 +183,23 @@ def _wmma12(a: DType, b: DType, name: str = "") -> Atom:
 # CDNA 2's units take subnormal F16 and BF16 operands for zeros (PyTorch, "Numerical accuracy"), which loses
 # F16 products of numbers below 2^-14; no other does.
 _MFMA = (
-    *(_mfma(side, k, FP8) for side, k in ((16, 32), (32, 16))),
-    *(_mfma(side, k, dtype) for side, k in ((16, 32), (32, 16), (16, 16), (32, 8)) for dtype in (F16, BF16)),
-    *(_mfma(side, k, F32) for side, k in ((16, 4), (32, 2))),
-    *(_mfma(side, k, I8) for side, k in ((16, 64), (32, 32), (16, 32), (32, 16), (16, 16), (32, 8))),
+    *(_mfma(side, k, a, b, name) for side, k in ((16, 32), (32, 16)) for name, a, b in _FLOATS),
+    *(
+        _mfma(side, k, dtype, dtype)
+        for side, k in ((16, 32), (32, 16), (16, 16), (32, 8))
+        for dtype in (F16, BF16)
+    ),
+    *(_mfma(side, k, F32, F32) for side, k in ((16, 4), (32, 2))),
+    *(_mfma(side, k, I8, I8) for side, k in ((16, 64), (32, 32), (16, 32), (32, 16), (16, 16), (32, 8))),
 )
 _WMMA11 = (
     *(_wmma11(dtype, dtype) for dtype in (F16, BF16)),
-    *(_wmma11(a, b, name) for name, a, b in _byte_pairs()),
+    *(_wmma11(a, b, name) for name, a, b in _INTEGERS),
 )
 _WMMA12 = (
-    *(_wmma12(dtype, dtype) for dtype in (FP8, F16, BF16)),
-    *(_wmma12(a, b, name) for name, a, b in _byte_pairs()),
+    *(_wmma12(a, b, name) for name, a, b in _FLOATS),
+    *(_wmma12(dtype, dtype) for dtype in (F16, BF16)),
+    *(_wmma12(a, b, name) for name, a, b in _INTEGERS),
 )
 
 # Apple's SIMD-group matrices, 32 lanes. Metal's specification leaves their elements open; the places are
@@ -214,7 +228,7 @@ def family(target: Target) -> tuple[Atom, ...]:
 
 @dataclass(frozen=True, slots=True)
 class GroupUnit:
-    """How asynchronous products of four warps treat operands of one type.
+    """How asynchronous products of four warps treat operands of two types.
 
     ``turned`` operands may have k as their slow axis in workgroup memory. With a ``step`` the products of so
     many elements of k, and what they are added to, are aligned to the largest and keep ``sum_bits`` bits of
@@ -228,13 +242,12 @@ class GroupUnit:
 
 # PTX ISA, "wgmma.mma_async": only 16-bit operands can be transposed; F32 stands for TF32. That FP8 sums keep
 # about 14 bits is from the DeepSeek-V3 report, arXiv 2412.19437, section 3.3.2.
-GROUP_UNITS: dict[DType, GroupUnit] = {
-    F16: GroupUnit(turned=True),
-    BF16: GroupUnit(turned=True),
-    FP8: GroupUnit(turned=False, step=32, sum_bits=_FP8_SUM_BITS),
-    I8: GroupUnit(turned=False),
-    U8: GroupUnit(turned=False),
-    F32: GroupUnit(turned=False),
+GROUP_UNITS: dict[tuple[DType, DType], GroupUnit] = {
+    (F16, F16): GroupUnit(turned=True),
+    (BF16, BF16): GroupUnit(turned=True),
+    **{(a, b): GroupUnit(turned=False, step=32, sum_bits=_FP8_SUM_BITS) for _, a, b in _FLOATS},
+    **{(a, b): GroupUnit(turned=False) for _, a, b in _INTEGERS},
+    (F32, F32): GroupUnit(turned=False),
 }
 
 

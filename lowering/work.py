@@ -299,8 +299,8 @@ def _add(counting: _Counting, i: Instruction, work: Work) -> None:
             # The parts of c that threads hold are together so many times 64 rows.
             pieces = i.count * threads // (_GROUP_ROWS * each.n)
             rows = each.n + (0 if each.a is None else _GROUP_ROWS)
-            work.shared += pieces * rows * each.k * each.dtype.bytes
-            work.multiplied("group_matrix", pieces * _GROUP_ROWS * each.n * each.k, _bits(each.dtype))
+            work.shared += pieces * rows * each.k * each.dtypes[0].bytes
+            work.multiplied("group_matrix", pieces * _GROUP_ROWS * each.n * each.k, _bits(each.dtypes[0]))
             work.instructions += pieces * _GROUP_WARPS
         case _ if i.op == "outer":
             work.multiplied("fused multiply-adds", i.count * threads)

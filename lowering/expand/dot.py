@@ -32,7 +32,7 @@ def expand_dot(x: Expansion, node: Node, a: Source, b: Source, c: Value | None) 
     in whatever type and order of memory they have. Barriers are the caller's.
     """
     dot = x.plan.dots[node]
-    dtype = F32 if dot.operand.is_float else I32
+    dtype = F32 if dot.operands[0].is_float else I32
     start = _spread(x.build, x.build.constant(0, dtype) if c is None else c, dot.c.registers)
     if dot.atom is not None:
         return _by_atoms(x, dot, dot.atom, a, b, start)
@@ -158,8 +158,8 @@ def _block_by_block(x: Expansion, dot: Dot, a: _Piece, b: _Piece, blocks: int, b
 
 
 def _written_out(x: Expansion, dot: Dot, a: Source, b: Source, depth: int, c: Value) -> Value:
-    left = _column_reader(x, a, _first(dot.a, 1, depth), 1, depth, dot.operand)
-    right = _column_reader(x, b, _first(dot.b, 0, depth), 0, depth, dot.operand)
+    left = _column_reader(x, a, _first(dot.a, 1, depth), 1, depth, dot.operands[0])
+    right = _column_reader(x, b, _first(dot.b, 0, depth), 0, depth, dot.operands[1])
     for k in range(depth):
         c = _rank_one(x.build, left(k), right(k), c)
     return c

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gizml_tile.dtypes import DType
 from gizml_tile.layout import Renaming, Unchanged, blocked
 from gizml_tile.lowering.expand.convert import cheapest, convert, perform
 from gizml_tile.lowering.expand.dot import expand_dot
@@ -29,8 +30,8 @@ def expand_product(x: Expansion, node: Node) -> Value:
         return expand_group_product(x, node)
     sources: list[Source] = []
     scratch: list[int] = []
-    for arg, layout in zip(node.args[:2], (dot.a, dot.b), strict=True):
-        sources.append(_source(x, dot, arg, layout, scratch))
+    for arg, layout, dtype in zip(node.args[:2], (dot.a, dot.b), dot.operands, strict=True):
+        sources.append(_source(x, dot, arg, layout, dtype, scratch))
     c = x.registers(node.args[2], dot.c) if len(node.args) == 3 else None
     x.memory.before_read(*scratch)
     result = expand_dot(x, node, sources[0], sources[1], c)
@@ -39,7 +40,9 @@ def expand_product(x: Expansion, node: Node) -> Value:
     return result if home.linear == dot.c.linear else convert(x, result, dot.c, home)
 
 
-def _source(x: Expansion, dot: Dot, arg: Node, layout: TileLayout, scratch: list[int]) -> Source:
+def _source(
+    x: Expansion, dot: Dot, arg: Node, layout: TileLayout, dtype: DType, scratch: list[int]
+) -> Source:
     """Where an operand is taken from: its block in workgroup memory, its registers, or a buffer for it."""
     found = operand(arg)
     if found.node in x.plan.stages and x.home(found.node) is None:
@@ -59,7 +62,7 @@ def _source(x: Expansion, dot: Dot, arg: Node, layout: TileLayout, scratch: list
     assert value.dtype is not None
     way = cheapest(there.linear, layout.linear, value.dtype.bytes, x.target.facts.banks)
     if dot.atom is not None and isinstance(way, Unchanged | Renaming):
-        return Registers(convert_dtype(x.build, x.target, perform(x, value, way), dot.operand), layout)
+        return Registers(convert_dtype(x.build, x.target, perform(x, value, way), dtype), layout)
     tile = shared_tile(value.dtype, (arg.shape[0], arg.shape[1]), 1)
     buffer = x.memory.allocate("operand of a product", value.dtype, tile.elements)
     scratch.append(buffer)

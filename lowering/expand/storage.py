@@ -1,9 +1,9 @@
 """Storage types to the types that mathematics is done in, and back, bit for bit as on every device.
 
 The conversions that a kernel is left with are those that a target has: between F32 and F16; from BF16 to
-F32, and back with ``bf16_convert``; FP8 with F32 and F16 where there is ``fp8_convert``; integers of 8 and 16
-bits with I32; I32 with I64; U32 to I64; I32, U32, I64 and U64 with F32, and F32 to every integer. Those of
-E5M2 are made of operations on bits.
+F32, and back with ``bf16_convert``; FP8 with F32 and F16 where there is ``fp8_convert``; E5M2 to F16, whose
+upper half it is; integers of 8 and 16 bits with I32; I32 with I64; U32 to I64; I32, U32, I64 and U64 with
+F32, and F32 to every integer.
 """
 
 from __future__ import annotations
@@ -63,10 +63,8 @@ def convert(build: Builder, target: Target, value: Value, dtype: DType) -> Value
         zero: float | int = 0.0 if source.is_float else 0
         return build.map("ne", wide, build.constant(zero, math_dtype(source)))
     if source.is_float:
-        if source is FP8 and dtype is F16 and target.can("fp8_convert"):
+        if dtype is F16 and (source is E5M2 or (source is FP8 and target.can("fp8_convert"))):
             return build.convert(value, F16)
-        if source is E5M2 and dtype is F16:
-            return _half_of(build, value)
         wide = _widen(build, target, value)
         return _narrow(build, target, wide, dtype) if dtype.is_float else build.convert(wide, dtype)
     if dtype.is_float:
@@ -83,7 +81,7 @@ def _number_of(build: Builder, mask: Value, dtype: DType) -> Value:
 def _widen(build: Builder, target: Target, value: Value) -> Value:
     """A float of any type as F32, which holds all their values."""
     if value.dtype is E5M2:
-        value = _half_of(build, value)
+        value = build.convert(value, F16)
     if value.dtype is not FP8 or target.can("fp8_convert"):
         return build.convert(value, F32)
 
@@ -92,12 +90,6 @@ def _widen(build: Builder, target: Target, value: Value) -> Value:
         return rounding.float8_value(KernelArithmetic(build, target), bits)
 
     return in_chunks(build, decode, value)
-
-
-def _half_of(build: Builder, value: Value) -> Value:
-    """E5M2 as F16, whose upper half they are."""
-    bits = build.convert(build.bitcast(value, U8), I32)
-    return build.bitcast(build.convert(build.map("shl", bits, build.constant(8, I32)), I16), F16)
 
 
 def _narrow(build: Builder, target: Target, value: Value, dtype: DType) -> Value:

@@ -111,16 +111,18 @@ def _group_mma(i: Instruction, kernel: Kernel) -> None:
     assert kernel.target.can("group_matrix"), f"{kernel.target} has no {i.op}"
     assert matrix.n % 8 == 0 and 8 <= matrix.n <= 256, f"{i}: n {matrix.n}"
     assert matrix.m >= 1, f"{i}: m {matrix.m}"
+    left, right = matrix.dtypes
+    assert left.bytes == right.bytes and left.is_float == right.is_float, f"{i}: {left} and {right}"
     if matrix.a is None:
         count = _GROUP_ROWS * matrix.m * matrix.k // _GROUP_THREADS
-        assert (a.dtype, a.count) == (matrix.dtype, count), f"{i}: {a} for {matrix.dtype} x {count}"
+        assert (a.dtype, a.count) == (left, count), f"{i}: {a} for {left} x {count}"
     else:
         assert a.dtype is I32 and a.count == 1, f"{i}: offset {a}"
     assert b.dtype is I32 and b.count == 1, f"{i}: offset {b}"
     for operand in (matrix.a, matrix.b):
         assert operand is None or 0 <= operand.buffer < len(kernel.buffers), f"{i}: {operand}"
     count = _GROUP_ROWS * matrix.m * matrix.n // _GROUP_THREADS
-    dtype = F32 if matrix.dtype.is_float else I32
+    dtype = F32 if left.is_float else I32
     assert (c.dtype, c.count) == (dtype, count), f"{i}: {c} for {dtype} x {count}"
     expect(i, dtype, count)
 

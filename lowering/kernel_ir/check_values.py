@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from gizml_tile.dtypes import (
     BF16,
+    E5M2,
     F16,
     F32,
     FP8,
@@ -130,6 +131,7 @@ _CONVERSIONS: dict[tuple[DType, DType], str] = {
     (FP8, F32): "fp8_convert",
     (F32, FP8): "fp8_convert",
     (FP8, F16): "fp8_convert",
+    (E5M2, F16): "",
     **{(each, I32): "" for each in (I8, U8, I16, U16, I64)},
     **{(I32, each): "" for each in (I8, U8, I16, U16, I64)},
     (U32, I64): "",

@@ -315,6 +315,7 @@ class Operand:
 class GroupMatrix:
     """An asynchronous product of 64 x ``n`` by four warps, ``k`` elements deep, into registers of c.
 
+    ``dtypes`` are those of a and b, of equal size.
     ``a`` is None where a is in registers. ``fresh`` starts from zero instead of c; the sums of another such
     product may then be c, which nothing reads any more. With ``m`` there are so many times 64 rows, of which
     the first 64 have the first registers of c, and of a.
@@ -322,7 +323,7 @@ class GroupMatrix:
 
     n: int
     k: int
-    dtype: DType
+    dtypes: tuple[DType, DType]
     a: Operand | None
     b: Operand
     fresh: bool = False

@@ -225,7 +225,8 @@ def _places(places: Places) -> str:
 
 
 def _group_matrix(attr: GroupMatrix, kernel: Kernel) -> str:
-    words = [f"64 x {attr.n} x {attr.k} {attr.dtype.text}"]
+    types = " and ".join(dict.fromkeys(dtype.text for dtype in attr.dtypes))
+    words = [f"64 x {attr.n} x {attr.k} {types}"]
     words += ["a in registers" if attr.a is None else f"a in {_operand(attr.a, kernel)}"]
     words += [f"b in {_operand(attr.b, kernel)}"]
     return ", ".join(words + (["from zero"] if attr.fresh else []))

@@ -20,12 +20,11 @@ _F32_BITS = 24
 _VECTOR_BYTES = 16
 _WIDE = 4  # neighbours that a thread reads of an operand at once for multiply-adds
 
-# What an operand type of an atom holds exactly; of F32 cut to TF32, with 10 bits after the point, all but
-# F32 itself.
+# What an operand type of an atom holds exactly, if more than itself; of F32 cut to TF32, with 10 bits after
+# the point, all but F32 itself.
 _EXACT: dict[DType, frozenset[DType]] = {
     F16: frozenset({F16, FP8, E5M2}),
     BF16: frozenset({BF16, FP8, E5M2}),
-    FP8: frozenset({FP8}),
     F32: frozenset({F32, F16, BF16, FP8, E5M2}),
 }
 
@@ -89,16 +88,19 @@ def choose_unit(
     return Choice(candidates, choose("dot", candidates, forced, place))
 
 
-def plan_by_halves(target: Target, dtype: DType, shape: Shape, warp_rows: Sequence[int], columns: int) -> Dot:
+def plan_by_halves(
+    target: Target, dtypes: tuple[DType, DType], shape: Shape, warp_rows: Sequence[int], columns: int
+) -> Dot:
     """A product of two blocks of bytes by an atom of twice their size, ``columns`` at a time.
 
     Operands lie as an atom of bytes has them, two of its steps of k together: whole words in rows along k.
     ``warp_rows`` are the steps of the bits of a warp's number along the rows.
     """
-    chosen = choose_unit(target, dtype, dtype, shape).chosen
+    chosen = choose_unit(target, *dtypes, shape).chosen
     atom = next(atom for atom in ATOMS if atom.name == chosen)
     size = (atom.m, atom.n, 2 * atom.k)
-    lying = next(each for each in ATOMS if each.a_dtype is dtype and (each.m, each.n, each.k) == size)
+    bytes_ = [each for each in ATOMS if (each.a_dtype, each.b_dtype) == dtypes]
+    lying = next(each for each in bytes_ if (each.m, each.n, each.k) == size)
     m, n, k = shape
     depth, across = _steps(lying.k, k), [(0, step) for step in _steps(lying.n, columns)]
     a = _cover(lying.a, (m, k), [(0, step) for step in depth], [(row, 0) for row in warp_rows])
@@ -107,7 +109,7 @@ def plan_by_halves(target: Target, dtype: DType, shape: Shape, warp_rows: Sequen
     where = f"{atom.name} over rows"
     return Dot(
         atom,
-        atom.a_dtype,
+        (atom.a_dtype, atom.b_dtype),
         (1 << len(warp_rows), 1),
         TileLayout(f"left operand of {where}", a),
         TileLayout(f"right operand of {where}", b),
@@ -132,41 +134,41 @@ def automatic_warps(target: Target, elements: int, *, atoms: bool) -> int:
 def _candidates(
     target: Target, a_dtype: DType, b_dtype: DType, shape: Shape, precision: str
 ) -> tuple[Candidate, ...]:
-    floats = a_dtype.is_float
+    dtypes, floats = (a_dtype, b_dtype), a_dtype.is_float
+    # Bytes are all that an atom of bytes takes.
     tried = [
-        _candidate(target, atom, a_dtype, b_dtype, shape, precision)
+        _candidate(target, atom, dtypes, shape, precision)
         for atom in family(target)
-        if (atom.a_dtype.is_float if floats else (atom.a_dtype, atom.b_dtype) == (a_dtype, b_dtype))
+        if (floats and atom.a_dtype.bytes > 1) or (atom.a_dtype, atom.b_dtype) == dtypes
     ]
     how = "F32 fused multiply-adds in the order of k" if floats else "I32 products and sums"
     return (*tried, Candidate(MULTIPLY_ADD, True, how))
 
 
 def _candidate(
-    target: Target, atom: Atom, a_dtype: DType, b_dtype: DType, shape: Shape, precision: str
+    target: Target, atom: Atom, dtypes: tuple[DType, DType], shape: Shape, precision: str
 ) -> Candidate:
     for refusal in (
         _missing(target, atom),
-        _inexact(atom, a_dtype, b_dtype, precision) if atom.a_dtype.is_float else "",
+        _inexact(atom, dtypes, precision),
         _misfit(atom, shape),
     ):
         if refusal:
             return Candidate(atom.name, False, refusal)
-    return Candidate(atom.name, True, _recommendation(atom, a_dtype, b_dtype, shape))
+    return Candidate(atom.name, True, _recommendation(atom, dtypes, shape))
 
 
 def _missing(target: Target, atom: Atom) -> str:
     return "" if target.can(atom.needs) else f"the target has no {atom.name}"
 
 
-def _inexact(atom: Atom, a_dtype: DType, b_dtype: DType, precision: str) -> str:
+def _inexact(atom: Atom, dtypes: tuple[DType, DType], precision: str) -> str:
     """Why an atom would change the operands' values."""
-    exact = _EXACT[atom.a_dtype]
     if atom.ignored_bits:
-        if F32 not in (a_dtype, b_dtype) or precision == "tf32":
+        if F32 not in dtypes or precision == "tf32":
             return ""
         return "operands are F32: TF32 keeps 10 bits of 23; ask for it with precision='tf32'"
-    lost = [dtype for dtype in dict.fromkeys((a_dtype, b_dtype)) if dtype not in exact]
+    lost = [dtype for dtype in dict.fromkeys(dtypes) if dtype not in _EXACT.get(atom.a_dtype, dtypes)]
     return f"{' and '.join(map(str, lost))} would not convert to {atom.a_dtype} exactly" if lost else ""
 
 
@@ -180,13 +182,13 @@ def _misfit(atom: Atom, shape: Shape) -> str:
     return ""
 
 
-def _recommendation(atom: Atom, a_dtype: DType, b_dtype: DType, shape: Shape) -> str:
+def _recommendation(atom: Atom, dtypes: tuple[DType, DType], shape: Shape) -> str:
     parts = [f"K {shape[2]} in steps of {atom.k}"]
-    converted = [dtype for dtype in dict.fromkeys((a_dtype, b_dtype)) if dtype is not atom.a_dtype]
+    converted = [dtype for dtype in dict.fromkeys(dtypes) if dtype not in (atom.a_dtype, atom.b_dtype)]
     if atom.ignored_bits:
-        exactly = "" if F32 in (a_dtype, b_dtype) else " exactly"
+        exactly = "" if F32 in dtypes else " exactly"
         parts.insert(0, f"operands become TF32{exactly}")
-    elif converted and atom.a_dtype.is_float:
+    elif converted:
         parts.insert(0, f"{' and '.join(map(str, converted))} converts to {atom.a_dtype} exactly")
     if atom.sum_bits < _F32_BITS:
         parts.append(f"sums keep about {atom.sum_bits} bits")
@@ -255,7 +257,7 @@ def _of_atoms(atom: Atom, shape: Shape, grid: tuple[int, int], warps: int, read:
     where = f"{atom.name} over {grid[0]} x {grid[1]} warps"
     return Dot(
         atom,
-        atom.a_dtype,
+        (atom.a_dtype, atom.b_dtype),
         grid,
         TileLayout(f"left operand of {where}", _reordered(a, 1, along_k)),
         TileLayout(f"right operand of {where}", _reordered(_reordered(b, 0, along_k), 1, along_n)),
@@ -344,7 +346,7 @@ def _multiply_add(target: Target, operand: DType, shape: Shape, grid: tuple[int,
     result = UNIFORM if (m, n) == (1, 1) else TileLayout(f"result of {where}", c)
     return Dot(
         None,
-        operand,
+        (operand, operand),
         grid,
         TileLayout(f"left operand of {where}", a),
         TileLayout(f"right operand of {where}", b),

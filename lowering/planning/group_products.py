@@ -16,7 +16,7 @@ from gizml_tile.lowering.planning.computed_on import blocks_computed_on
 from gizml_tile.lowering.planning.dots import plan_by_halves
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.lowering.planning.plan import UNIFORM, Dot, Promotion, TileLayout
-from gizml_tile.lowering.planning.prologues import piece_of, prologue_of, unit_dtype
+from gizml_tile.lowering.planning.prologues import piece_of, prologue_of, unit_dtypes
 from gizml_tile.lowering.planning.stages import fast_axis
 from gizml_tile.lowering.planning.variants import Candidate, Choice
 from gizml_tile.nodes import Node
@@ -46,14 +46,11 @@ def why_not_by_groups(state: Planning, node: Node, *, alone: bool) -> Iterator[s
     ``alone`` tells that turns of the loop do not just add to one product of all their elements of k.
     """
     found = [operand(arg) for arg in node.args[:2]]
-    computed, dtype = prologue_of(state, node), unit_dtype(state, node)
-    dtypes = {dtype, *(each.node.dtype for each in found)}
-    if computed is not None and computed.node.op == "read":
-        dtypes.remove(computed.node.dtype)
-    unit = GROUP_UNITS.get(dtype)
-    if len(dtypes) > 1 or unit is None:
-        names = " and ".join(sorted(str(dtype) for dtype in dtypes))
-        yield f"operands are {names}, not both {_alternatives(GROUP_UNITS)}"
+    dtypes = unit_dtypes(state, node)
+    unit, names = GROUP_UNITS.get(dtypes), " and ".join(sorted(map(str, set(dtypes))))
+    if unit is None:
+        known = dict.fromkeys(dtype for pair in GROUP_UNITS for dtype in pair)
+        yield f"operands are {names}, not both {_alternatives(known)}"
         return
     if F32 in dtypes:
         yield from _why_not_tf32(node)
@@ -65,11 +62,11 @@ def why_not_by_groups(state: Planning, node: Node, *, alone: bool) -> Iterator[s
             f"a product of {node.args[0].shape[1]} elements of k alone would be summed in about "
             f"{unit.sum_bits} bits; ask for that with p.variant('dot', '{GROUP_MATRIX}')"
         )
-    if unit.step and any(arg.dtype is not dtype for arg in node.args[:2]):
-        yield f"operands are converted from {dtype}, whose products are summed in fewer bits"
+    if unit.step and any(arg.dtype is not dtype for arg, dtype in zip(node.args, dtypes, strict=False)):
+        yield f"operands are converted from {names}, whose products are summed in fewer bits"
     for side, each in enumerate(found):
         if not unit.turned and _k_is_slow(state, each.node, each.transposed, 1 - side):
-            yield f"k is not the contiguous axis of both operands, as products of {dtype} need it"
+            yield f"k is not the contiguous axis of both operands, as products of {names} need it"
 
 
 def _why_not_tf32(node: Node) -> Iterator[str]:
@@ -124,7 +121,7 @@ def why_not_turned(state: Planning, product: Node) -> Iterator[str]:
 
 def parts_of(state: Planning, node: Node) -> Promotion | None:
     """The parts that a product's sums are made in, where the unit's own sums are not exact enough."""
-    unit = GROUP_UNITS.get(unit_dtype(state, node))
+    unit = GROUP_UNITS.get(unit_dtypes(state, node))
     if unit is None or not unit.step:
         return None
     return Promotion(min(_depth(unit), node.args[0].shape[1]), min(node.shape[1], _PART_COLUMNS))
@@ -141,7 +138,7 @@ def _depth(unit: GroupUnit) -> int:
 
 def _plan_parts(state: Planning, node: Node) -> Promotion | None:
     """A product's parts, and how it is made where it has too few elements of k for them."""
-    parts, dtype = parts_of(state, node), unit_dtype(state, node)
+    parts = parts_of(state, node)
     assert state.specialised is not None
     if parts is None:
         return None
@@ -154,7 +151,8 @@ def _plan_parts(state: Planning, node: Node) -> Promotion | None:
         return replace(parts, depth=min(_ASKED_DEPTH, node.args[0].shape[1]))
     warp_rows = [16, 32, *(own << bit for bit in range(bit_length(groups)))]
     shape = (rows, columns, node.args[0].shape[1])
-    exact = plan_by_halves(state.target, dtype, shape, warp_rows, min(columns, _ATOM_COLUMNS))
+    dtypes = unit_dtypes(state, node)
+    exact = plan_by_halves(state.target, dtypes, shape, warp_rows, min(columns, _ATOM_COLUMNS))
     return replace(parts, least=_LONG, otherwise=exact)
 
 
@@ -164,7 +162,7 @@ def group_dot(state: Planning, node: Node) -> Dot:
     groups = state.specialised.groups
     rows, columns = sides_of(state, node)
     left, depth = operand(node.args[0]).node, node.args[0].shape[1]
-    dtype, parts = unit_dtype(state, node), _plan_parts(state, node)
+    dtypes, parts = unit_dtypes(state, node), _plan_parts(state, node)
     a, b, told = UNIFORM, UNIFORM, "operands in workgroup memory"
     computed, turned = prologue_of(state, node), is_turned(state, node)
     # Pairs of 8 x 8 pieces of a result lie as the left operand of a product wants them.
@@ -179,7 +177,7 @@ def group_dot(state: Planning, node: Node) -> Dot:
     c = _group_layout(groups, rows, columns, paired)
     c = c.transposed() if turned else c
     piece = 0 if computed is None else piece_of(depth)
-    made = Dot(None, dtype, (4 * groups, 1), a, b, c, groups, parts, turned, piece)
+    made = Dot(None, dtypes, (4 * groups, 1), a, b, c, groups, parts, turned, piece)
     told = f"asynchronous, 64 x {columns if parts is None else parts.columns} by each four warps, {told}"
     if computed is not None:
         told += f", {piece} elements of k at a time"
@@ -192,7 +190,7 @@ def group_dot(state: Planning, node: Node) -> Dot:
     if turned:
         told = f"rows and columns exchanged, {told}"
     if parts is not None:
-        told += f", sums of {parts.depth} of k in about {GROUP_UNITS[dtype].sum_bits} bits added in F32"
+        told += f", sums of {parts.depth} of k in about {GROUP_UNITS[dtypes].sum_bits} bits added in F32"
         if parts.otherwise is not None and parts.otherwise.atom is not None:
             told += f", but by {parts.otherwise.atom.name} where there are less than {parts.least} of k"
     state.chose(node, "dot", Choice((Candidate(GROUP_MATRIX, True, told),), GROUP_MATRIX))

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from gizml_tile.lowering.planning.classes import Uses
 from gizml_tile.nodes import ALONG, EFFECTS, READS, Node, tensor_of
 
-_WIDENING = {("f16", "f32"), ("bf16", "f32"), ("fp8", "f32"), ("fp8", "f16"), ("fp8", "bf16")}
+_WIDENING = {
+    ("f16", "f32"),
+    ("bf16", "f32"),
+    *((narrow, wide) for narrow in ("fp8", "e5m2") for wide in ("f32", "f16", "bf16")),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,8 +110,8 @@ class Promotion:
 class Dot:
     """How a product is made.
 
-    ``atom`` is None for fused multiply-adds. ``operand`` is the type that both operands have in fragments
-    (products of it are exact). ``a``, ``b`` and ``c`` are the layouts of the whole operand and result
+    ``atom`` is None for fused multiply-adds. ``operands`` are the types that a and b have in fragments
+    (products of them are exact). ``a``, ``b`` and ``c`` are the layouts of the whole operand and result
     tiles; warps form a grid of ``warps[0]`` along the rows by ``warps[1]`` along the columns. With ``groups``
     so many times four warps make it asynchronously, each 64 rows, from operands in workgroup memory; with
     a ``promotion`` they sum a part of k at a time. If ``turned`` they make b' @ a', whose rows are the
@@ -120,7 +120,7 @@ class Dot:
     """
 
     atom: Atom | None
-    operand: DType
+    operands: tuple[DType, DType]
     warps: tuple[int, int]
     a: TileLayout
     b: TileLayout
@@ -129,6 +129,11 @@ class Dot:
     promotion: Promotion | None = None
     turned: bool = False
     piece: int = 0
+
+    @property
+    def given(self) -> tuple[DType, DType]:
+        """The types of the left and of the right operand as the unit is given them."""
+        return self.operands[::-1] if self.turned else self.operands
 
 
 @dataclass(frozen=True, slots=True)

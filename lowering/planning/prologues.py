@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gizml_tile.dtypes import BF16, F16, FP8, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, FP8, DType
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.nodes import ALONG, MOVES, Node
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
 
 # What a unit takes from registers, with the types of blocks that it holds exactly.
-_TAKEN: dict[DType, frozenset[DType]] = {F16: frozenset({FP8}), BF16: frozenset({FP8})}
+_TAKEN: dict[DType, frozenset[DType]] = dict.fromkeys((F16, BF16), frozenset({FP8, E5M2}))
 # Elements of k of one instruction, and of a piece that is computed while others are multiplied.
 _STEP, _PIECE = 16, 32
 
@@ -72,13 +72,15 @@ def blocks_of(state: Planning, product: Node) -> list[Node]:
     return found
 
 
-def unit_dtype(state: Planning, product: Node) -> DType:
-    """The type in which a unit takes a product's operands, if it takes them."""
+def unit_dtypes(state: Planning, product: Node) -> tuple[DType, DType]:
+    """The types in which a unit takes a product's operands, if it takes them."""
+    found = [operand(arg).node.dtype for arg in product.args[:2]]
     prologue = prologue_of(state, product)
-    side = 0 if prologue is None or prologue.node.op != "read" else 1 - prologue.side
-    dtype = operand(product.args[side]).node.dtype
-    assert dtype is not None
-    return dtype
+    if prologue is not None and prologue.node.op == "read":
+        found[prologue.side] = found[1 - prologue.side]
+    left, right = found
+    assert left is not None and right is not None
+    return left, right
 
 
 def piece_of(depth: int) -> int:
@@ -98,7 +100,7 @@ def why_not_computed(state: Planning, product: Node) -> Iterator[str]:
     if len(prologues) > 1:
         yield "both operands of a product are computed in the loop"
     for each in prologues:
-        dtype = unit_dtype(state, product)
+        dtype = unit_dtypes(state, product)[each.side]
         if dtype not in _TAKEN:
             yield f"a computed operand is {dtype}, not F16 or BF16"
         inside = _rests_on(state, each.node, product)

@@ -24,15 +24,15 @@ def group_mma(threads: Threads, at: Instruction) -> Array:
     assert isinstance(matrix, GroupMatrix) and at.dtype is not None
     threads.meet_in_warps(at)
     a, b, c = at.args
-    right = Side(threads, at, matrix, matrix.b, b, matrix.n)
-    left = None if matrix.a is None else Side(threads, at, matrix, matrix.a, a, ROWS * matrix.m)
+    right = Side(threads, at, matrix, 1, b, matrix.n)
+    left = None if matrix.a is None else Side(threads, at, matrix, 0, a, ROWS * matrix.m)
     if left is None:
         _check_fenced(threads, at, a)
     if not matrix.fresh:
         _check_fenced(threads, at, c)
-    rows = _from_registers(threads, a, matrix) if left is None else left.numbers(threads, matrix.dtype)
-    columns = right.numbers(threads, matrix.dtype)
-    unit = GROUP_UNITS.get(matrix.dtype)
+    rows = _from_registers(threads, a, matrix) if left is None else left.numbers(threads)
+    columns = right.numbers(threads)
+    unit = GROUP_UNITS.get(matrix.dtypes)
     start = constant(0, at.dtype) if matrix.fresh else threads.get(c)
     if unit is not None and unit.step:
         before = np.broadcast_to(to_float32(start, at.dtype), (at.count, threads.size))
@@ -89,19 +89,22 @@ def _without(values: Array, largest: Array, bits: int) -> Array:
 
 
 class Side:
-    """One operand in workgroup memory: rows of ``matrix.k`` elements, for each group of four warps."""
+    """a or b (by its number) in workgroup memory: rows of ``matrix.k`` elements, for each four warps."""
 
     def __init__(
         self,
         threads: Threads,
         at: Instruction,
         matrix: GroupMatrix,
-        operand: Operand,
+        number: int,
         offset: Instruction,
         rows: int,
     ) -> None:
+        operand = (matrix.a, matrix.b)[number]
+        assert operand is not None
         self.buffer: Buffer = threads.batch.kernel.buffers[operand.buffer]
-        size = matrix.dtype.bytes
+        self.dtype = matrix.dtypes[number]
+        size = self.dtype.bytes
         groups = threads.wide(offset).reshape(-1, _WARPS * threads.batch.lanes)
         if (groups != groups[:, :1]).any():
             threads.batch.log.add("divergent", at, f"the offset in {self.buffer.name} differs between lanes")
@@ -124,12 +127,12 @@ class Side:
             (self.address < 0) | (self.address >= threads.batch.memory.bytes), 0, self.address
         )
 
-    def numbers(self, threads: Threads, dtype: DType) -> Array:
+    def numbers(self, threads: Threads) -> Array:
         """The operand of each group: [groups, rows, k]."""
         memory = threads.batch.memory
         view = memory.data.view(memory.view(self.buffer).dtype)
         each = self.workgroup[:, None, None] * (memory.bytes // view.itemsize)
-        return _numbers(view.take(each + self.address // view.itemsize, mode="clip"), dtype)
+        return _numbers(view.take(each + self.address // view.itemsize, mode="clip"), self.dtype)
 
     def granules(self, threads: Threads) -> Array:
         """The granules that are read: [groups, rows or chunks of them, ...]."""
@@ -205,8 +208,9 @@ def _rows_in_registers(depth: int, size: int, parts: int) -> Array:
 def _from_registers(threads: Threads, a: Instruction, matrix: GroupMatrix) -> Array:
     held = threads.wide(a)
     by_group = held.reshape(len(held), -1, 128).transpose(1, 0, 2).reshape(-1, len(held) * 128)
-    places = _rows_in_registers(matrix.k, matrix.dtype.bytes, matrix.m)
-    return _numbers(by_group.take(places, axis=1), matrix.dtype)
+    dtype = matrix.dtypes[0]
+    places = _rows_in_registers(matrix.k, dtype.bytes, matrix.m)
+    return _numbers(by_group.take(places, axis=1), dtype)
 
 
 def _read(threads: Threads, at: Instruction, left: Side | None, right: Side) -> tuple[Array, Array]:

@@ -125,6 +125,14 @@ float fp8(uint8_t bits) {
     return bits & 128 ? -value : value;
 }
 
+// The upper half of an F16.
+float bf8(uint8_t bits) {
+    uint16_t word = (uint16_t)bits << 8;
+    _Float16 value;
+    memcpy(&value, &word, 2);
+    return value;
+}
+
 double element(const char *from, int number, int type) {
     switch (type) {
     case 0: return ((const _Float16 *)from)[number];
@@ -132,11 +140,12 @@ double element(const char *from, int number, int type) {
     case 2: return ((const float *)from)[number];
     case 3: return fp8(((const uint8_t *)from)[number]);
     case 4: return ((const int8_t *)from)[number];
+    case 6: return bf8(((const uint8_t *)from)[number]);
     default: return ((const uint8_t *)from)[number];
     }
 }
 
-const int BYTES[] = {2, 2, 4, 1, 1, 1};
+const int BYTES[] = {2, 2, 4, 1, 1, 1, 1};
 
 // Families of matrix instructions, from AMD's ISA guides and matrix instruction calculator.
 enum { MFMA, WMMA11, WMMA12 };

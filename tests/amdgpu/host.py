@@ -21,8 +21,11 @@ from gizml_tile.target import Target
 
 FIBERS = Path(__file__).with_name("fibers.cpp")
 FAMILIES = {"mfma": 0, "wmma11": 1, "wmma12": 2}
-TYPES = {"f16": 0, "bf16": 1, "f32": 2, "xf32": 2, "fp8": 3, "i8": 4, "u8": 5}
-MATRIX = re.compile(r"(mfma|wmma)\.(f32|i32)\.(\d+)x\d+x(\d+)\.?(iu8|i8|fp8|xf32|f32|bf16|f16)")
+TYPES = {"f16": 0, "bf16": 1, "f32": 2, "xf32": 2, "fp8": 3, "i8": 4, "u8": 5, "bf8": 6}
+FLOATS = ("fp8", "bf8")
+MATRIX = re.compile(
+    r"(mfma|wmma)\.(f32|i32)\.(\d+)x\d+x(\d+)\.?(?:(fp8|bf8)\.)?(iu8|i8|fp8|bf8|xf32|f32|bf16|f16)"
+)
 # What this computer's own instructions do with zeros and NaN is not what AMD's do.
 REPLACED = ("minnum.f32", "maxnum.f32")
 
@@ -77,7 +80,7 @@ def _matrix(artifact: AmdgpuArtifact, name: str, result: str, own: str, operands
     """A function with a matrix instruction's operands, which passes them in memory."""
     found = MATRIX.match(name)
     assert found, name
-    unit, total, side, depth, kind = found.groups()
+    unit, total, side, depth, first, kind = found.groups()
     family = "mfma" if unit == "mfma" else f"wmma{artifact.arch[3:5]}"
     vectors = [number for number, each in enumerate(operands) if each != "i1"][:3]
     lines = [f"define internal {result} {own}({', '.join(f'{k} %o{n}' for n, k in enumerate(operands))}) {{"]
@@ -86,11 +89,11 @@ def _matrix(artifact: AmdgpuArtifact, name: str, result: str, own: str, operands
             f"  %{slot} = alloca {operands[number]}",
             f"  store {operands[number]} %o{number}, ptr %{slot}",
         ]
-    types = [f"i32 {TYPES.get(kind)}"] * 2
+    types = [f"i32 {TYPES.get(each)}" for each in (first or kind, kind)]
     if kind == "iu8":
         lines += [f"  %t{n} = select i1 %o{n}, i32 {TYPES['i8']}, i32 {TYPES['u8']}" for n in (0, 2)]
         types = ["i32 %t0", "i32 %t2"]
-    element = 8 if kind in ("iu8", "i8", "fp8") else 32 if "f32" in kind else 16
+    element = 8 if kind in ("iu8", "i8", *FLOATS) else 32 if "f32" in kind else 16
     count, sums = _bits(operands[vectors[0]]) // element, _bits(result) // 32
     numbers = [FAMILIES[family], int(side), int(depth), count, sums, int(total == "i32")]
     head = [f"i32 {number}" for number in numbers]

@@ -139,7 +139,7 @@ class Attention:
         for panel in range(DEPTH // PANEL):
             fresh = panel == 0
             a, b = Operand(self.queries, 128, 16, 1024), Operand(self.keys, 128, 16, 1024)
-            matrix = GroupMatrix(KEYS, PANEL, BF16, a, b, fresh)
+            matrix = GroupMatrix(KEYS, PANEL, (BF16, BF16), a, b, fresh)
             mine = build.add(
                 build.mul(self.group, build.number(64 * PANEL)), build.number(panel * ROWS * PANEL)
             )
@@ -157,7 +157,7 @@ class Attention:
         build.signal_wait(self.signal(2, stage), parity)
         build.emit("group_fence")
         b = Operand(self.values, 128, KEYS * 128, 1024, transposed=True)
-        matrix = GroupMatrix(DEPTH, KEYS, BF16, None, b)
+        matrix = GroupMatrix(DEPTH, KEYS, (BF16, BF16), None, b)
         total = build.group_mma(matrix, weights, build.mul(stage, build.number(KEYS * DEPTH)), total)
         build.emit("group_commit")
         return total

@@ -76,7 +76,7 @@ def test_group_products(dtype, in_registers):
     n, sums = 64, F32 if dtype.is_float else I32
     operand = Operand(build.buffer(dtype, 32768), 128, 16, 1024)
     zero = build.number(0)
-    matrix = GroupMatrix(n, deep, dtype, None if in_registers else operand, operand)
+    matrix = GroupMatrix(n, deep, (dtype, dtype), None if in_registers else operand, operand)
     a = build.input(dtype, 64 // dtype.bytes, 16 // dtype.bytes) if in_registers else zero
     start = build.input(sums, n // 2, 4)
     build.emit("group_fence")
@@ -91,7 +91,7 @@ def test_group_products(dtype, in_registers):
 def test_transposed_operands_of_bytes():
     build = SmallKernel()
     operand = Operand(build.buffer(FP8, 4096), 128, 16, 1024, transposed=True)
-    matrix = GroupMatrix(64, 32, FP8, operand, operand, fresh=True)
+    matrix = GroupMatrix(64, 32, (FP8, FP8), operand, operand, fresh=True)
     build.group_mma(matrix, build.number(0), build.number(0), build.join([build.constant(0.0, F32)] * 32))
     with pytest.raises(LookupError, match="'group_mma' of transposed FP8"):
         build.ptx()
@@ -153,7 +153,7 @@ def product(columns=256, depth=64, stages=4, consumers=2):
         matrix = GroupMatrix(
             columns,
             depth,
-            BF16,
+            (BF16, BF16),
             Operand(left, 128, 16, 1024),
             Operand(right, 128, depth * 128, 1024, transposed=True),
         )
@@ -198,7 +198,7 @@ def test_a_whole_product():
 def test_sums_that_others_read_are_not_written_in_place():
     build = SmallKernel()
     operand = Operand(build.buffer(BF16, 32768), 128, 16, 1024)
-    matrix = GroupMatrix(16, 16, BF16, operand, operand)
+    matrix = GroupMatrix(16, 16, (BF16, BF16), operand, operand)
     start = build.input(F32, 8)
     build.emit("group_fence")
     total = build.group_mma(matrix, build.number(0), build.number(0), start)

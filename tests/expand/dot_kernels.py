@@ -103,7 +103,7 @@ def _source(x: Expansion, case: Case, dot: Dot, number: int) -> Source:
         from gizml_tile.lowering.expand.storage import convert as converted
 
         value = _load(x, number, dtype, layout.linear)
-        return Registers(converted(x.build, x.target, value, dot.operand), layout)
+        return Registers(converted(x.build, x.target, value, dot.operands[number]), layout)
     shape = layout.linear.shape
     tile = shared_tile(dtype, shape, case.fast[number])
     buffer = x.memory.allocate("ab"[number], dtype, tile.elements * (case.slot + 1))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from dot_kernels import Case, product_kernel, run
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, U8
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, U8
 from gizml_tile.lowering.kernel_ir.instructions import MatrixAccess
 from gizml_tile.lowering.planning.dots import plan_dot
 from gizml_tile.target import Target
@@ -18,6 +18,8 @@ FLOATS = [
     (F16, F16, "f32"),
     (BF16, BF16, "f32"),
     (FP8, FP8, "f32"),
+    (FP8, E5M2, "f32"),
+    (E5M2, FP8, "f32"),
     (FP8, F16, "f32"),
     (BF16, FP8, "f32"),
     (F16, BF16, "f32"),
@@ -62,10 +64,13 @@ def test_every_variant(arch, a_dtype, b_dtype, precision):
 
 
 @pytest.mark.parametrize("registers", ["a", "b", "ab"])
-@pytest.mark.parametrize(("a_dtype", "b_dtype"), [(F16, F16), (F32, F32), (FP8, F16), (U8, I8)])
+@pytest.mark.parametrize(("a_dtype", "b_dtype"), [(F16, F16), (F32, F32), (FP8, F16), (U8, I8), (E5M2, FP8)])
 def test_operands_in_registers(registers, a_dtype, b_dtype):
     for shape in ((32, 16, 64), (16, 8, 32)):
         agrees(Case("sm_80", a_dtype, b_dtype, shape, registers=registers))
+        if (a_dtype, b_dtype) == (E5M2, FP8):
+            own = {"forced": "e5m2_fp8_16x8x32", "registers": registers}
+            agrees(Case("sm_89", a_dtype, b_dtype, (16, 8, 32), **own))
 
 
 @pytest.mark.parametrize(("a_dtype", "b_dtype"), [(F16, F16), (F32, F32), (I8, I8)])

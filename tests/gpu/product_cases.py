@@ -277,6 +277,8 @@ CASES = [
             ("fp8", "fp8", ("C", "C")),
             ("e5m2", "e5m2", ("C", "F")),
             ("fp8", "e5m2", ("C", "C")),
+            ("e5m2", "fp8", ("C", "F")),
+            ("e5m2", "bf16", ("C", "C")),
             ("bf16", "fp8", ("C", "C")),
             ("f16", "f32", ("C", "C")),
             ("u1", "i1", ("C", "F")),
@@ -370,18 +372,21 @@ CASES = [
         {},
         four_bits_bound,
     ),
-    Case(
-        "microscaled",
-        microscaled,
-        lambda: [
-            numbers(40, 96, kind="fp8"),
-            numbers(96, 70, kind="fp8", seed=1),
-            exponents(40, 3),
-            exponents(3, 70),
-            room(40, 70),
-        ],
-        {},
-        microscaled_bound,
+    *(
+        Case(
+            f"microscaled {kind}",
+            microscaled,
+            lambda kind=kind: [
+                numbers(40, 96, kind="fp8"),
+                numbers(96, 70, kind=kind, seed=1),
+                exponents(40, 3),
+                exponents(3, 70),
+                room(40, 70),
+            ],
+            {},
+            microscaled_bound,
+        )
+        for kind in ("fp8", "e5m2")
     ),
     *(
         Case(

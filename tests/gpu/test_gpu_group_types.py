@@ -65,9 +65,9 @@ def scaled(p, a, b, scales, y, *, BM=64, BN=64, BK=128, ASKED=True):
     p.write(y, [BM, BN])[i, j] = acc
 
 
-def operands(m, n, k, kind="fp8"):
+def operands(m, n, k, kind="fp8", right=""):
     """A by rows and B by columns, so that both are contiguous along k."""
-    return numbers(m, k, kind=kind), numbers(k, n, kind=kind, seed=1, order="F")
+    return numbers(m, k, kind=kind), numbers(k, n, kind=right or kind, seed=1, order="F")
 
 
 def checked(kernel, *tensors, **constants):
@@ -109,11 +109,45 @@ def test_fp8(block, dot, shape):
     assert (np.abs(wide(y) - wide(a) @ wide(b)) <= bound(a, b, 4 if dot else 0)).all()
 
 
+FORMS = {"fp8": "e4m3", "e5m2": "e5m2", "i1": "s8", "u1": "u8"}
+MIXED = [("fp8", "e5m2"), ("e5m2", "fp8"), ("e5m2", "e5m2")]
+
+
+@pytest.mark.parametrize("kinds", MIXED, ids="-".join)
+@pytest.mark.parametrize("dot", ["", "group_matrix"])
+def test_both_forms_of_fp8(kinds, dot):
+    """In F32 also subnormal numbers and the largest of each form, beside which others lose nothing."""
+    a, b = operands(144, 72, 208, *kinds)
+    if not dot:
+        a[0, :4] = 2.0**-9 if kinds[0] == "fp8" else 2.0**-16
+        b[:4, 0] = 448 if kinds[1] == "fp8" else 57344
+    y = room(144, 72)
+    text = checked(matmul, a, b, y, BN=64, DOT=dot)
+    assert f"m64n64k32.f32.{'.'.join(FORMS[kind] for kind in kinds)}" in text
+    assert ("mma.sync" in text) != bool(dot)
+    assert (np.abs(wide(y) - wide(a) @ wide(b)) <= bound(a, b, 4 if dot else 0)).all()
+
+
+@pytest.mark.parametrize("dot", ["", "group_matrix"])
+def test_infinities_of_e5m2(dot):
+    a, b, y = *operands(64, 16, 64, "e5m2", "fp8"), room(64, 16)
+    a[:3, 5], b[5, :2] = [np.inf, -np.inf, np.nan], [0, -3]
+    checked(matmul, a, b, y, BM=64, BN=16, BK=64, DOT=dot)
+    assert np.isnan(y[:3, 0]).all() and np.isnan(y[2]).all()
+    assert list(y[:2, 1]) == [-np.inf, np.inf]
+    others = a[3:]
+    assert (np.abs(wide(y[3:]) - wide(others) @ wide(b)) <= bound(others, b, 4 if dot else 0)).all()
+
+
 @pytest.mark.parametrize("loop", ["specialised", "alternating"])
-@pytest.mark.parametrize("k", [128, 4064, 4096, 8192])
-def test_sums_of_one_sign_are_as_of_f32(k, loop):
+@pytest.mark.parametrize(
+    "k, kinds",
+    [*((k, ("fp8", "fp8")) for k in (128, 4064, 4096, 8192)), (4064, MIXED[0]), (4096, MIXED[1])],
+    ids=str,
+)
+def test_sums_of_one_sign_are_as_of_f32(k, kinds, loop):
     """Where additions in F32 are too few for that, and those of 14 bits too coarse, others multiply."""
-    a, b = (abs(each) for each in operands(64, 16, k))
+    a, b = (abs(each) for each in operands(64, 16, k, *kinds))
     y = room(64, 16)
     checked(matmul, a, b, y, BM=64, BN=16, LOOP=loop)
     assert (np.abs(wide(y) - wide(a) @ wide(b)) <= bound(a, b, 0)).all()
@@ -147,13 +181,15 @@ def test_panels_to_tensors(kind):
     assert (np.abs(wide(y) - want) <= bound(a, b, 0) + 2.0**-4 * np.abs(want) + 2.0**-10).all()
 
 
-@pytest.mark.parametrize("kind", ["i1", "u1"])
-@pytest.mark.parametrize("loop", ["specialised", "alternating"])
-def test_integers_are_exact(kind, loop):
-    a, b = operands(144, 272, 400, kind)
+@pytest.mark.parametrize("kinds", [("i1", "i1"), ("u1", "u1"), ("i1", "u1"), ("u1", "i1")], ids="-".join)
+@pytest.mark.parametrize("loop, rows", [("specialised", 128), ("alternating", 128), ("specialised", 16)])
+def test_integers_are_exact(kinds, loop, rows):
+    """Of 16 rows b' @ a' is made, whose operands are the other way round."""
+    a, b = operands(144, 272, 400, *kinds)
     y = room(144, 272, kind="i4")
-    text = checked(matmul, a, b, y, SUM=tile.I32, LOOP=loop)
-    assert f"k32.s32.{ {'i1': 's8', 'u1': 'u8'}[kind] }" in text
+    text = checked(matmul, a, b, y, SUM=tile.I32, LOOP=loop, BM=rows)
+    given = kinds if rows == 128 else kinds[::-1]
+    assert f"k32.s32.{'.'.join(FORMS[kind] for kind in given)}" in text
     assert (y == a.astype(np.int64) @ b.astype(np.int64)).all()
 
 
@@ -220,6 +256,6 @@ def test_what_is_told():
     a, b = operands(128, 128, 256)
     asked = matmul.explain(a, b, room(128, 128), **HOPPER, DOT="group_matrix")
     assert "sums of 128 of k in about 14 bits added in F32\n" in asked
-    told = matmul.explain(a, b, room(128, 128), **HOPPER)
+    told = matmul.explain(a, numbers(256, 128, kind="e5m2", order="F"), room(128, 128), **HOPPER)
     assert "asynchronous, 64 x 128 by each four warps" in told
     assert "sums of 64 of k in about 14 bits added in F32, but by f16_16x8x16 where there are less" in told

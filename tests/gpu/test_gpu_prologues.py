@@ -130,7 +130,9 @@ def test_right_operands(turn_a, turn_b, kind, BM):
     assert_near(y, wide(a) @ through(wide(b).astype(np.float32) * scale.astype(np.float32), "f16"), 2**-6)
 
 
-@pytest.mark.parametrize("kind, out", [("fp8", "bf16"), ("i1", "f32"), ("i1", "fp8"), ("u1", "f16")])
+@pytest.mark.parametrize(
+    "kind, out", [("fp8", "bf16"), ("e5m2", "bf16"), ("i1", "f32"), ("i1", "fp8"), ("u1", "f16")]
+)
 @pytest.mark.parametrize("size", [(16, 128, 64), (256, 128, 64), (128, 256, 32)], ids=str)
 def test_bytes_in_rows(kind, out, size):
     """Pairs of neighbouring rows go to registers as matrices, and from there to boxes of columns."""

@@ -183,7 +183,7 @@ def test_two_loops():
 
 
 REFUSED = [
-    ({"a": numbers(64, 64)}, {}, "operands are BF16 and F32, not both F16, BF16, FP8, I8, U8 or F32"),
+    ({"a": numbers(64, 64)}, {}, "operands are BF16 and F32, not both F16, BF16, FP8, E5M2, I8, U8 or F32"),
     ({}, {"BM": 32, "BN": 32}, "products have 32 rows, no multiple of 64"),
     ({}, {"WARPS": 16}, "128 rows are not shared by 4 x 4 warps"),
     ({}, {"BK": 8}, "a block has 8 elements of k"),

@@ -117,7 +117,7 @@ def test_attributes():
         "copy": Copy(0, 0, 8, ((0, 0),), ((0, 64),)),
         "bulk_load": Bulk(0, 0, (64, 32), 64, rounded=True),
         "mma": Matrix(ATOMS[0], 2, 4, 1),
-        "group_mma": GroupMatrix(128, 16, BF16, None, operand, True),
+        "group_mma": GroupMatrix(128, 16, (BF16, BF16), None, operand, True),
         "registers": (240, True),
     }
 

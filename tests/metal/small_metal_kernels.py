@@ -48,6 +48,7 @@ CONVERSIONS = [
     (F16, F32),
     (F32, F16),
     (BF16, F32),
+    (E5M2, F16),
     *((each, I32) for each in (I8, U8, I16, U16, I64, F32)),
     *((I32, each) for each in (I8, U8, I16, U16, I64, F32)),
     *((F32, each) for each in (I8, U8, I16, U16, I64, U32, U64)),

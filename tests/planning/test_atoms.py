@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I32, U8
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I32, U8
 from gizml_tile.lowering.atoms import ATOMS, atoms, family
 from gizml_tile.target import Target
 
@@ -78,6 +78,9 @@ EXPECTED = {
     "bf16_16x8x8": ((16, 8, 8), (BF16, BF16, F32), "bf16_16x8x8", HALF_8),
     "tf32_16x8x8": ((16, 8, 8), (F32, F32, F32), "tf32_16x8x8", TF32),
     "fp8_16x8x32": ((16, 8, 32), (FP8, FP8, F32), "fp8_16x8x32", BYTE_32),
+    "e5m2_16x8x32": ((16, 8, 32), (E5M2, E5M2, F32), "fp8_16x8x32", BYTE_32),
+    "fp8_e5m2_16x8x32": ((16, 8, 32), (FP8, E5M2, F32), "fp8_16x8x32", BYTE_32),
+    "e5m2_fp8_16x8x32": ((16, 8, 32), (E5M2, FP8, F32), "fp8_16x8x32", BYTE_32),
     "i8_16x8x32": ((16, 8, 32), (I8, I8, I32), "i8_16x8x32", BYTE_32),
     "u8_16x8x32": ((16, 8, 32), (U8, U8, I32), "i8_16x8x32", BYTE_32),
     "i8_u8_16x8x32": ((16, 8, 32), (I8, U8, I32), "i8_16x8x32", BYTE_32),
@@ -126,7 +129,10 @@ def test_every_atom_is_checked():
         ),
         (
             "sm_89",
-            ["f16_16x8x16", "bf16_16x8x16", "f16_16x8x8", "bf16_16x8x8", "fp8_16x8x32", "tf32_16x8x8"],
+            [
+                *("f16_16x8x16", "bf16_16x8x16", "f16_16x8x8", "bf16_16x8x8"),
+                *("fp8_16x8x32", "e5m2_16x8x32", "fp8_e5m2_16x8x32", "e5m2_fp8_16x8x32", "tf32_16x8x8"),
+            ],
             ["i8_16x8x32", "i8_8x8x16"],
         ),
         (

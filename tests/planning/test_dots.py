@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I32, U8
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I32, U8
 from gizml_tile.errors import TileError
 from gizml_tile.layout import wavefronts
 from gizml_tile.lowering.planning.dots import automatic_warps, plan_dot
@@ -43,7 +43,9 @@ def reasons(choice):
         ("sm_80", F16, BF16, "f32", "tf32_16x8x8", F32),
         ("sm_80", FP8, F16, "f32", "f16_16x8x16", F16),
         ("sm_80", BF16, FP8, "f32", "bf16_16x8x16", BF16),
-        ("sm_80", U8, I8, "f32", "u8_i8_16x8x32", U8),
+        ("sm_80", FP8, E5M2, "f32", "f16_16x8x16", F16),
+        ("sm_80", E5M2, BF16, "f32", "bf16_16x8x16", BF16),
+        ("sm_80", U8, I8, "f32", "u8_i8_16x8x32", (U8, I8)),
         ("sm_89", FP8, FP8, "f32", "f16_16x8x16", F16),
         ("sm_90a", FP8, FP8, "f32", "f16_16x8x16", F16),
         ("sm_120a", BF16, BF16, "f32", "bf16_16x8x16", BF16),
@@ -53,7 +55,7 @@ def test_chosen(arch, a_dtype, b_dtype, precision, chosen, operand):
     dot, choice = planned(arch, a_dtype, b_dtype, precision=precision)
     assert choice.chosen == chosen
     assert (dot.atom.name if dot.atom else "multiply-add") == chosen
-    assert dot.operand is operand
+    assert dot.operands == (operand if isinstance(operand, tuple) else (operand, operand))
     assert choice.candidates[-1].name == "multiply-add"
     assert choice.candidates[-1].accepted
 
@@ -65,7 +67,6 @@ def test_reasons():
         "bf16_16x8x16": "F32 would not convert to BF16 exactly",
         "f16_16x8x8": "F32 would not convert to F16 exactly",
         "bf16_16x8x8": "F32 would not convert to BF16 exactly",
-        "fp8_16x8x32": "the target has no fp8_16x8x32",
         "tf32_16x8x8": "operands are F32: TF32 keeps 10 bits of 23; ask for it with precision='tf32'",
     }
     _, choice = planned("sm_80", F16, F16, (64, 64, 8))
@@ -80,6 +81,9 @@ def test_reasons():
     _, choice = planned("sm_80", I8, U8, (8, 64, 16))
     assert reasons(choice) == {"i8_u8_16x8x32": "K 16 is not a multiple of 32"}
     assert choice.chosen == "i8_u8_8x8x16"
+    _, choice = planned("sm_80", FP8, E5M2)
+    assert reasons(choice)["fp8_e5m2_16x8x32"] == "the target has no fp8_e5m2_16x8x32"
+    assert "fp8_16x8x32" not in reasons(choice)
 
 
 def test_recommendations():
@@ -99,7 +103,10 @@ def test_forced():
     assert dot.atom is None
     assert choice.chosen == "multiply-add"
     dot, _ = planned("sm_89", FP8, FP8, forced="fp8_16x8x32")
-    assert dot.operand is FP8
+    assert dot.operands == (FP8, FP8)
+    dot, choice = planned("sm_89", E5M2, FP8, forced="e5m2_fp8_16x8x32")
+    assert dot.operands == (E5M2, FP8)
+    assert "sums keep about 14 bits" in {each.name: each.reason for each in choice.candidates}[choice.chosen]
     with pytest.raises(TileError) as error:
         planned("sm_80", F32, F32, forced="tf32_16x8x8")
     assert error.value.message == (

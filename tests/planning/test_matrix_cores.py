@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I32, U8
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I32, U8
 from gizml_tile.lowering.atoms import ATOMS, atoms, family
 from gizml_tile.target import Target
 
@@ -61,10 +61,11 @@ def rdna4(bytes: int) -> Unit:
 
 RDNA3 = Unit(32, 16, 16, 16, 8, lambda lane, e: e, lambda lane, e: 2 * e + lane // 16)
 PAIRS = {"i8": (I8, I8), "u8": (U8, U8), "i8_u8": (I8, U8), "u8_i8": (U8, I8)}
+FLOATS = {"fp8": (FP8, FP8), "e5m2": (E5M2, E5M2), "fp8_e5m2": (FP8, E5M2), "e5m2_fp8": (E5M2, FP8)}
 # name: types of the operands, the ability, the instruction
 EXPECTED = {
-    **{f"mfma_fp8_16x16x{k}": ((FP8, FP8), "", cdna_16(k)) for k in (32,)},
-    **{f"mfma_fp8_32x32x{k}": ((FP8, FP8), "", cdna_32(k)) for k in (16,)},
+    **{f"mfma_{name}_16x16x32": (pair, "mfma_fp8_16x16x32", cdna_16(32)) for name, pair in FLOATS.items()},
+    **{f"mfma_{name}_32x32x16": (pair, "mfma_fp8_32x32x16", cdna_32(16)) for name, pair in FLOATS.items()},
     **{f"mfma_f16_16x16x{k}": ((F16, F16), "", cdna_16(k)) for k in (16, 32)},
     **{f"mfma_f16_32x32x{k}": ((F16, F16), "", cdna_32(k)) for k in (8, 16)},
     **{f"mfma_bf16_16x16x{k}": ((BF16, BF16), "", cdna_16(k)) for k in (16, 32)},
@@ -78,7 +79,7 @@ EXPECTED = {
     **{f"wmma11_{name}_16x16x16": (pair, "wmma11_i8_16x16x16", RDNA3) for name, pair in PAIRS.items()},
     "wmma12_f16_16x16x16": ((F16, F16), "", rdna4(2)),
     "wmma12_bf16_16x16x16": ((BF16, BF16), "", rdna4(2)),
-    "wmma12_fp8_16x16x16": ((FP8, FP8), "", rdna4(1)),
+    **{f"wmma12_{name}_16x16x16": (pair, "wmma12_fp8_16x16x16", rdna4(1)) for name, pair in FLOATS.items()},
     **{f"wmma12_{name}_16x16x16": (pair, "wmma12_i8_16x16x16", rdna4(1)) for name, pair in PAIRS.items()},
 }
 
@@ -148,6 +149,7 @@ TARGETS = {
         "mfma_f16_16x16x32",
         "mfma_bf16_16x16x32",
         "mfma_fp8_16x16x32",
+        "mfma_e5m2_16x16x32",
         "mfma_f32_16x16x4",
         "mfma_i8_16x16x64",
     ],
@@ -157,12 +159,14 @@ TARGETS = {
         "wmma12_f16_16x16x16",
         "wmma12_bf16_16x16x16",
         "wmma12_fp8_16x16x16",
+        "wmma12_e5m2_16x16x16",
         "wmma12_i8_16x16x16",
     ],
     ("hip", "gfx1201"): [
         "wmma12_f16_16x16x16",
         "wmma12_bf16_16x16x16",
         "wmma12_fp8_16x16x16",
+        "wmma12_e5m2_16x16x16",
         "wmma12_i8_16x16x16",
     ],
     ("metal", "apple7"): ["simdgroup_f16_8x8x8", "simdgroup_f32_8x8x8"],
@@ -179,7 +183,7 @@ def test_first_atoms_of_a_target(kind: str, arch: str) -> None:
     for atom in atoms(target):
         if atom.a_dtype is atom.b_dtype and atom.a_dtype is not U8:
             first.setdefault(atom.a_dtype, atom.name)
-    order = [F16, BF16, FP8, F32, I8]
+    order = [F16, BF16, FP8, E5M2, F32, I8]
     assert [first[dtype] for dtype in order if dtype in first] == TARGETS[kind, arch]
     known = {atom.needs for atom in ATOMS}
     # Theirs have sizes in their names.

@@ -9,6 +9,7 @@ from small_kernels import SmallKernel
 
 from gizml_tile.dtypes import (
     BF16,
+    E5M2,
     F16,
     F32,
     FP8,
@@ -133,6 +134,16 @@ def test_conversions_of_floats(source, to, arch):
     wanted = [wanted_from_float(float(value), to) for value in values.astype(np.float32)]
     kind = np.float64 if to.is_float else object
     np.testing.assert_array_equal(result.astype(kind), np.array(wanted, kind))
+
+
+@pytest.mark.parametrize("count", [1, 3, 256])
+def test_e5m2_is_the_upper_half_of_f16(count):
+    codes = np.arange(256, dtype=np.uint8)[-count:]
+    build = SmallKernel("sm_75")
+    build.output(build.convert(build.input(E5M2, count), F16))
+    tensors = [bytearray(codes), bytearray(2 * count)]
+    run(build.ptx(), tensors)
+    assert list(np.frombuffer(tensors[1], np.uint16)) == list(codes.astype(np.uint16) << 8)
 
 
 @pytest.mark.parametrize("to", TYPES[:-1], ids=str)

@@ -429,7 +429,7 @@ def test_descriptors():
     left, right = build.buffer(BF16, 8192), build.buffer(BF16, 8192)
     a = Operand(left, 128, 16, 1024)
     b = Operand(right, 64, 8192, 512, transposed=True)
-    matrix = GroupMatrix(8, 32, BF16, a, b, fresh=True)
+    matrix = GroupMatrix(8, 32, (BF16, BF16), a, b, fresh=True)
     zero = build.join([build.constant(0.0, F32)] * 4)
     build.group_mma(matrix, build.warp(), build.number(0), zero)
     text = build.ptx().text

@@ -93,7 +93,7 @@ def product(steps, without=(), bytes=BYTES, parity=0, swizzle=128, order=("wait"
                 matrix = GroupMatrix(
                     SIDE,
                     SIDE,
-                    BF16,
+                    (BF16, BF16),
                     Operand(0, swizzle, 16, 1024),
                     Operand(1, swizzle, 8192, 1024, True),
                 )

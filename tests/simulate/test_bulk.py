@@ -186,7 +186,7 @@ def test_products_of_rows_along_k(dtype, span, columns):
         boxes = [(Bulk(0, 0, (64, depth), span), 0, (0, 0)), (Bulk(1, 1, (columns, depth), span), 0, (0, 0))]
         load_boxes(k, boxes, (64 + columns) * span)
         operands = [Operand(number, span, 16, 8 * span) for number in range(2)]
-        matrix = GroupMatrix(columns, depth, dtype, operands[0], operands[1])
+        matrix = GroupMatrix(columns, depth, (dtype, dtype), operands[0], operands[1])
         value = product(k, matrix, k.number(0), k.number(0), total)
         sums_to(k, 2, value, columns)
 
@@ -212,7 +212,7 @@ def test_products_of_rows_across_k(span):
                 boxes.append((bulk, panel * depth * width, (0, panel * width)))
         load_boxes(k, boxes, 2 * depth * (64 + columns))
         operands = [Operand(number, span, depth * span, 8 * span, True) for number in range(2)]
-        matrix = GroupMatrix(columns, depth, BF16, operands[0], operands[1])
+        matrix = GroupMatrix(columns, depth, (BF16, BF16), operands[0], operands[1])
         sums_to(k, 2, product(k, matrix, k.number(0), k.number(0), F32), columns)
 
     buffers = [buffer("a", 64 * depth, BF16), buffer("b", columns * depth, BF16, 128 * depth)]
@@ -249,7 +249,7 @@ def test_products_without_a_swizzle(transposed):
         along, across = 128, 128 * depth // 8
         leading, stride = (across, along) if transposed else (along, across)
         operands = [Operand(number, 0, leading, stride, transposed) for number in range(2)]
-        matrix = GroupMatrix(columns, depth, F16, operands[0], operands[1])
+        matrix = GroupMatrix(columns, depth, (F16, F16), operands[0], operands[1])
         sums_to(k, 2, product(k, matrix, k.number(0), k.number(0), F32), columns)
 
     buffers = [buffer("a", 64 * depth, F16), buffer("b", columns * depth, F16, 128 * depth)]
@@ -278,7 +278,7 @@ def test_products_with_a_in_registers(dtype):
             for eight in range(2)
         )
         held = k.load(Access(GLOBAL, 0, word, places), first, dtype)
-        matrix = GroupMatrix(columns, depth, dtype, None, Operand(0, 64, 16, 512))
+        matrix = GroupMatrix(columns, depth, (dtype, dtype), None, Operand(0, 64, 16, 512))
         sums_to(k, 2, product(k, matrix, held, k.number(0), F32), columns)
 
     found = run(write, [a, b, out], [buffer("b", columns * depth, dtype)], threads=128, signals=1)
@@ -295,7 +295,7 @@ def test_each_of_the_four_warps_waits(waiting):
         load_boxes(k, [(Bulk(0, 0, (8, 32), 64), 0, (0, 0))], 512, waiting)
         held = k.emit("pick", (k.constant(1.0, BF16),), (0,) * 16, BF16, 16)
         k.at(7)
-        matrix = GroupMatrix(8, 32, BF16, None, Operand(0, 64, 16, 512))
+        matrix = GroupMatrix(8, 32, (BF16, BF16), None, Operand(0, 64, 16, 512))
         sums_to(k, 1, product(k, matrix, held, k.number(0), F32), 8)
 
     found = run(write, [b, out], [buffer("b", 256, BF16)], threads=128, signals=1)
@@ -312,9 +312,10 @@ def test_two_products_into_the_same_sums(fresh):
         operand = Operand(0, 128, 16, 1024)
         c = k.emit("pick", (k.constant(5.0, F32),), (0,) * 32, F32, 32)
         k.emit("group_fence")
-        first = k.group_mma(GroupMatrix(64, 64, BF16, operand, operand, fresh), k.number(0), k.number(0), c)
+        halves, start = (BF16, BF16), k.number(0)
+        first = k.group_mma(GroupMatrix(64, 64, halves, operand, operand, fresh), start, start, c)
         k.emit("group_commit")
-        second = k.group_mma(GroupMatrix(64, 64, BF16, operand, operand), k.number(0), k.number(0), first)
+        second = k.group_mma(GroupMatrix(64, 64, halves, operand, operand), start, start, first)
         k.emit("group_commit")
         k.at(9).emit("group_wait", attr=0)
         sums_to(k, 1, second, 64)
@@ -333,7 +334,7 @@ def test_tf32_leaves_the_low_bits_out():
     def write(k):
         boxes = [(Bulk(0, 0, (64, 8), 32), 0, (0, 0)), (Bulk(1, 1, (8, 8), 32), 0, (0, 0))]
         load_boxes(k, boxes, 72 * 32)
-        matrix = GroupMatrix(8, 8, F32, Operand(0, 32, 16, 256), Operand(1, 32, 16, 256))
+        matrix = GroupMatrix(8, 8, (F32, F32), Operand(0, 32, 16, 256), Operand(1, 32, 16, 256))
         sums_to(k, 2, product(k, matrix, k.number(0), k.number(0), F32), 8)
 
     buffers = [buffer("a", 512), buffer("b", 64, offset=2048)]
@@ -353,7 +354,7 @@ def test_sums_of_fp8_lose_what_is_small():
     def write(k):
         boxes = [(Bulk(0, 0, (64, 64), 64), 0, (0, 0)), (Bulk(1, 1, (16, 64), 64), 0, (0, 0))]
         load_boxes(k, boxes, 80 * 64)
-        matrix = GroupMatrix(16, 64, FP8, Operand(0, 64, 16, 512), Operand(1, 64, 16, 512))
+        matrix = GroupMatrix(16, 64, (FP8, FP8), Operand(0, 64, 16, 512), Operand(1, 64, 16, 512))
         sums_to(k, 2, product(k, matrix, k.number(0), k.number(0), F32), 16)
 
     buffers = [buffer("a", 4096, FP8), buffer("b", 1024, FP8, 4096)]

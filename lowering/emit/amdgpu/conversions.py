@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import BF16, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64, DType
 from gizml_tile.lowering.emit.amdgpu.writer import Rule, Words, Writer, type_of
 from gizml_tile.lowering.kernel_ir.instructions import Instruction
 
@@ -39,6 +39,9 @@ def _converted(writer: Writer, word: str, source: DType, to: DType) -> str:
     if (source, to) == (BF16, F32):
         wide = writer.value(f"zext i16 {word} to i32")
         return writer.bitcast(writer.value(f"shl i32 {wide}, 16"), "i32", "float")
+    if (source, to) == (E5M2, F16):
+        wide = writer.value(f"zext i8 {word} to i16")
+        return writer.bitcast(writer.value(f"shl i16 {wide}, 8"), "i16", "half")
     if (source, to) == (F32, BF16) and writer.kernel.target.can("bf16_convert"):
         return writer.bitcast(writer.value(f"fptrunc float {word} to bfloat"), "bfloat", "i16")
     raise LookupError(

@@ -48,6 +48,7 @@ _BINARY = Intrinsic("float", ("float", "float"))
 _FOUR, _SIXTEEN = "<4 x float>", "<16 x float>"
 _FROM_942 = frozenset(("gfx942", "gfx950"))
 _950 = frozenset(("gfx950",))
+_FLOAT_BYTES = ("fp8.fp8", "bf8.bf8", "fp8.bf8", "bf8.fp8")
 
 _GENERIC = {
     "fma.f32": Intrinsic("float", ("float",) * 3),
@@ -96,8 +97,8 @@ _OWN = {
     "mfma.f32.32x32x16.f16": _mfma("<8 x half>", _SIXTEEN, _950),
     "mfma.f32.16x16x32.bf16": _mfma("<8 x bfloat>", _FOUR, _950),
     "mfma.f32.32x32x16.bf16": _mfma("<8 x bfloat>", _SIXTEEN, _950),
-    "mfma.f32.16x16x32.fp8.fp8": _mfma("i64", _FOUR, _FROM_942),
-    "mfma.f32.32x32x16.fp8.fp8": _mfma("i64", _SIXTEEN, _FROM_942),
+    **{f"mfma.f32.16x16x32.{pair}": _mfma("i64", _FOUR, _FROM_942) for pair in _FLOAT_BYTES},
+    **{f"mfma.f32.32x32x16.{pair}": _mfma("i64", _SIXTEEN, _FROM_942) for pair in _FLOAT_BYTES},
     "mfma.f32.16x16x8.xf32": _mfma("<2 x float>", _FOUR, frozenset(("gfx942",))),
     "mfma.i32.16x16x16i8": _mfma("i32", "<4 x i32>", frozenset(("gfx90a",))),
     "mfma.i32.32x32x8i8": _mfma("i32", "<16 x i32>", frozenset(("gfx90a",))),
@@ -109,7 +110,7 @@ _OWN = {
     "wmma.f32.16x16x16.bf16.v8f32.v16i16": _wmma("<16 x i16>", _GFX11),
     "wmma.f32.16x16x16.f16.v8f32.v8f16": _wmma("<8 x half>", _GFX12),
     "wmma.f32.16x16x16.bf16.v8f32.v8i16": _wmma("<8 x i16>", _GFX12),
-    "wmma.f32.16x16x16.fp8.fp8.v8f32.v2i32": _wmma("<2 x i32>", _GFX12),
+    **{f"wmma.f32.16x16x16.{pair}.v8f32.v2i32": _wmma("<2 x i32>", _GFX12) for pair in _FLOAT_BYTES},
     "wmma.i32.16x16x16.iu8.v8i32.v4i32": _signed_wmma("<4 x i32>", _GFX11),
     "wmma.i32.16x16x16.iu8.v8i32.v2i32": _signed_wmma("<2 x i32>", _GFX12),
 }

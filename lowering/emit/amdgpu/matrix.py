@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, U8, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, U8, DType
 from gizml_tile.lowering.emit.amdgpu.arithmetic import fused
 from gizml_tile.lowering.emit.amdgpu.intrinsics import INTRINSICS
 from gizml_tile.lowering.emit.amdgpu.literals import vector_type
 from gizml_tile.lowering.emit.amdgpu.writer import Rule, Words, Writer, kind_of, type_of
 from gizml_tile.lowering.kernel_ir.instructions import Atom, Instruction, Matrix
 
-# By the sizes m, n and k, the type of a, and the registers of a in a lane.
+# By the sizes m, n and k, the type of a, and the registers of a in a lane; with places for what the two
+# operands are.
+_FLOATS = {FP8: "fp8", E5M2: "bf8"}
 _NAMES: dict[tuple[int, int, int, DType, int], str] = {
     (16, 16, 4, F32, 1): "mfma.f32.16x16x4f32",
     (32, 32, 2, F32, 1): "mfma.f32.32x32x2f32",
@@ -22,8 +24,8 @@ _NAMES: dict[tuple[int, int, int, DType, int], str] = {
     (32, 32, 16, F16, 8): "mfma.f32.32x32x16.f16",
     (16, 16, 32, BF16, 8): "mfma.f32.16x16x32.bf16",
     (32, 32, 16, BF16, 8): "mfma.f32.32x32x16.bf16",
-    (16, 16, 32, FP8, 8): "mfma.f32.16x16x32.fp8.fp8",
-    (32, 32, 16, FP8, 8): "mfma.f32.32x32x16.fp8.fp8",
+    **{(16, 16, 32, dtype, 8): "mfma.f32.16x16x32.{}.{}" for dtype in _FLOATS},
+    **{(32, 32, 16, dtype, 8): "mfma.f32.32x32x16.{}.{}" for dtype in _FLOATS},
     (16, 16, 16, I8, 4): "mfma.i32.16x16x16i8",
     (32, 32, 8, I8, 4): "mfma.i32.32x32x8i8",
     (16, 16, 32, I8, 8): "mfma.i32.16x16x32.i8",
@@ -34,7 +36,7 @@ _NAMES: dict[tuple[int, int, int, DType, int], str] = {
     (16, 16, 16, BF16, 16): "wmma.f32.16x16x16.bf16.v8f32.v16i16",
     (16, 16, 16, F16, 8): "wmma.f32.16x16x16.f16.v8f32.v8f16",
     (16, 16, 16, BF16, 8): "wmma.f32.16x16x16.bf16.v8f32.v8i16",
-    (16, 16, 16, FP8, 8): "wmma.f32.16x16x16.fp8.fp8.v8f32.v2i32",
+    **{(16, 16, 16, dtype, 8): "wmma.f32.16x16x16.{}.{}.v8f32.v2i32" for dtype in _FLOATS},
     **{(16, 16, 16, dtype, 16): "wmma.i32.16x16x16.iu8.v8i32.v4i32" for dtype in (I8, U8)},
     **{(16, 16, 16, dtype, 8): "wmma.i32.16x16x16.iu8.v8i32.v2i32" for dtype in (I8, U8)},
 }
@@ -47,7 +49,8 @@ def _name(atom: Atom) -> str:
     found = _NAMES.get((atom.m, atom.n, atom.k, atom.a_dtype, atom.a.size("register")))
     if found is None:
         raise LookupError(f"LLVM IR for AMD GPUs has no entry for the atom {atom.name!r}")
-    return f"llvm.amdgcn.{found}"
+    dtypes = (atom.b_dtype, atom.a_dtype) if atom.turned else (atom.a_dtype, atom.b_dtype)
+    return f"llvm.amdgcn.{found.format(*(_FLOATS.get(dtype) for dtype in dtypes))}"
 
 
 def _mma(writer: Writer, instruction: Instruction) -> Words:

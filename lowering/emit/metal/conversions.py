@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import BF16, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64, DType, integer_range
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64, DType, integer_range
 from gizml_tile.lowering.emit.metal.spelling import has_bfloat, literal, type_name
 from gizml_tile.lowering.emit.metal.words import Words
 from gizml_tile.lowering.emit.metal.writer import Rule, Writer
@@ -40,6 +40,8 @@ def _conversion(writer: Writer, source: DType, to: DType) -> str:
         return f"{type}({{}})"
     if (source, to) == (BF16, F32):
         return "as_type<float>(uint({}) << 16)"
+    if (source, to) == (E5M2, F16):
+        return "as_type<half>(ushort({} << 8))"
     if source is F32 and to in _TRUNCATIONS:
         return f"{writer.helper(_TRUNCATIONS[to])}({{}})"
     if source is F32 and to.is_integer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, MASK, U8, U16, DType, integer_range
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I16, I32, MASK, U8, U16, DType, integer_range
 from gizml_tile.lowering.emit.ptx.immediates import immediate
 from gizml_tile.lowering.emit.ptx.packing import elements, gather, permuted
 from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer
@@ -21,6 +21,8 @@ def _convert(writer: Writer, instruction: Instruction) -> Words:
     words = writer.words(value)
     if value.dtype is FP8 and to is F16:
         return _fp8_to_f16(writer, words, count)
+    if value.dtype is E5M2 and to is F16:
+        return _e5m2_to_f16(writer, words, count)
     source, wide = _widened(writer, words, value.dtype, count, to)
     return _narrowed(writer, _crossed(writer, wide, source, to), to)
 
@@ -87,6 +89,12 @@ def _f16_to_f32(writer: Writer, words: Words, count: int) -> Words:
 def _fp8_to_f16(writer: Writer, words: Words, count: int) -> Words:
     _require(writer, "fp8_convert", FP8)
     return _each(writer, "cvt.rn.f16x2.e4m3x2", _halves(writer, words, -(-count // 2)))
+
+
+def _e5m2_to_f16(writer: Writer, words: Words, count: int) -> Words:
+    """The upper halves of F16: two by one permutation of bytes, with zeros below them."""
+    pairs = range(-(-count // 2))
+    return tuple([permuted(writer, words[pair // 2], "0", (0x1404, 0x3424)[pair % 2]) for pair in pairs])
 
 
 def _extended(writer: Writer, words: Words, dtype: DType, count: int) -> Words:

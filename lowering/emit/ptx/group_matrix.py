@@ -22,12 +22,13 @@ def _group_mma(writer: Writer, instruction: Instruction) -> Words:
     matrix, (a, b, c) = instruction.attr, instruction.args
     assert isinstance(matrix, GroupMatrix) and c.dtype is not None
     sums = _sums(writer, c, matrix)
-    steps = max(matrix.k * matrix.dtype.bytes // _STEP_BYTES, 1)
+    size = matrix.dtypes[0].bytes
+    steps = max(matrix.k * size // _STEP_BYTES, 1)
     form = _form(matrix, c.dtype is F32, matrix.k // steps)
     if matrix.a is None:
         lefts = list(_fragments(writer, a, matrix.m))
     else:
-        further = _rows_further(matrix.a, matrix.dtype.bytes)
+        further = _rows_further(matrix.a, size)
         lefts = [_descriptors(writer, matrix.a, a, part * further) for part in range(matrix.m)]
     right = _descriptors(writer, matrix.b, b)
     each, ending = len(sums) // matrix.m, _ending(matrix)
@@ -47,18 +48,19 @@ def _rows_further(operand: Operand, size: int) -> int:
 
 
 def _form(matrix: GroupMatrix, floats: bool, depth: int) -> str:
-    total, operand = "f32" if floats else "s32", TYPES[matrix.dtype]
-    return f"wgmma.mma_async.sync.aligned.m64n{matrix.n}k{depth}.{total}.{operand}.{operand}"
+    total, (a, b) = "f32" if floats else "s32", map(TYPES.__getitem__, matrix.dtypes)
+    return f"wgmma.mma_async.sync.aligned.m64n{matrix.n}k{depth}.{total}.{a}.{b}"
 
 
 def _ending(matrix: GroupMatrix) -> str:
     """The signs of a and b, where there are any, and which of them have k as their slow axis."""
     operands = [each for each in (matrix.a, matrix.b) if each is not None]
-    if matrix.dtype.bytes == 2:
+    dtype = matrix.dtypes[0]
+    if dtype.bytes == 2:
         return ", 1, 1" + "".join(f", {int(each.transposed)}" for each in operands)
     if any(each.transposed for each in operands):
-        raise LookupError(f"PTX has no entry for the instruction 'group_mma' of transposed {matrix.dtype}")
-    return ", 1, 1" if matrix.dtype.is_float else ""
+        raise LookupError(f"PTX has no entry for the instruction 'group_mma' of transposed {dtype}")
+    return ", 1, 1" if dtype.is_float else ""
 
 
 def _sums(writer: Writer, c: Instruction, matrix: GroupMatrix) -> Words:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, U8
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, U8
 from gizml_tile.lowering.emit.ptx.arithmetic import mnemonic
 from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer, elements_of_word
 from gizml_tile.lowering.kernel_ir.instructions import Atom, Instruction, Matrix
 
-TYPES = {F16: "f16", BF16: "bf16", F32: "tf32", FP8: "e4m3", I8: "s8", U8: "u8"}
+TYPES = {F16: "f16", BF16: "bf16", F32: "tf32", FP8: "e4m3", E5M2: "e5m2", I8: "s8", U8: "u8"}
 # Shapes by the bits of an operand.
 _SHAPES = {
     16: ((16, 8, 16), (16, 8, 8)),

@@ -51,7 +51,7 @@ def expand_computed_product(x: Expansion, node: Node) -> Value:
             a = build.pick(held, range(start, start + each))
             b = build.add(other.base, build.constant(other.along(number * dot.piece + first), I32))
             matrix = GroupMatrix(
-                columns, piece, dot.operand, None, other.operand, m=rows // dot.groups // _ROWS
+                columns, piece, dot.given, None, other.operand, m=rows // dot.groups // _ROWS
             )
             total = build.group_mma(matrix, a, b, total)
         build.emit("group_commit")
@@ -102,7 +102,7 @@ class _Operand:
             ]
             value = some_registers(x, self.node, self.layout, chosen, known)
             value = x.build.spread(value, len(chosen))
-            yield convert(x.build, x.target, value, dot.operand)
+            yield convert(x.build, x.target, value, dot.given[0])
 
     def _reads(self, piece: int, count: int) -> dict[Node, Fragments]:
         """The accesses of each block in workgroup memory, piece by piece."""

@@ -44,7 +44,7 @@ def issue(x: Expansion, product: Node, total: Value | None = None, held: Value |
     for number, a in enumerate(pieces):
         first = number * piece
         b = build.add(right.base, build.constant(right.along(first), I32))
-        matrix = GroupMatrix(columns, piece, dot.operand, described, right.operand, fresh and not number)
+        matrix = GroupMatrix(columns, piece, dot.given, described, right.operand, fresh and not number)
         total = build.group_mma(matrix, a, b, total)
     build.emit("group_commit")
     return total
@@ -54,4 +54,4 @@ def left_operand(x: Expansion, product: Node) -> Value:
     """A computed left operand as the product takes it from registers."""
     dot = x.plan.dots[product]
     value = x.registers(operand(product.args[0]).node, dot.a)
-    return convert(x.build, x.target, value, dot.operand)
+    return convert(x.build, x.target, value, dot.given[0])

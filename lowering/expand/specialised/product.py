@@ -31,12 +31,12 @@ def expand_group_product(x: Expansion, node: Node) -> Value:
     if dot.promotion is not None:
         return Promoted(x, node, dot.promotion, left, right, own, total).expand()
     if total is None:
-        zero = build.constant(0.0, F32) if dot.operand.is_float else build.constant(0, I32)
+        zero = build.constant(0.0, F32) if dot.operands[0].is_float else build.constant(0, I32)
         total = build.spread(zero, dot.c.registers)
     piece = min(left.piece, right.piece, depth)
     build.emit("group_fence")
     for first in range(0, depth, piece):
-        matrix = GroupMatrix(columns, piece, dot.operand, left.operand, right.operand, m=rows // ROWS)
+        matrix = GroupMatrix(columns, piece, dot.given, left.operand, right.operand, m=rows // ROWS)
         a = build.add(build.add(left.base, own), build.constant(left.along(first), I32))
         b = build.add(right.base, build.constant(right.along(first), I32))
         total = build.group_mma(matrix, a, b, total)

@@ -90,11 +90,11 @@ class Promoted:
         """The unit's sums of elements of k from ``start`` on, maybe in the registers of ``made``."""
         build, left, right = self.x.build, self.left, self.right
         columns, depth = self.promotion.columns, self.promotion.depth
-        dtype = self.x.plan.dots[self.node].operand
+        dtypes = self.x.plan.dots[self.node].given
         piece = min(left.piece, right.piece, depth)
         build.emit("group_fence")
         for first in range(start, start + depth, piece):
-            matrix = GroupMatrix(columns, piece, dtype, left.operand, right.operand, first == start)
+            matrix = GroupMatrix(columns, piece, dtypes, left.operand, right.operand, first == start)
             along = [build.constant(side.along(first), I32) for side in (left, right)]
             made = build.group_mma(matrix, build.add(a, along[0]), build.add(b, along[1]), made)
         build.emit("group_commit")
