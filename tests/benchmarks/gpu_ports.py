@@ -396,7 +396,16 @@ def recurrences() -> Iterator[Case]:
         for kernel in (peers.recurrence_kernel, peers.turns_kernel):
             given = [
                 {"T": t, "C": c, "num_warps": warps}
-                for t, c, warps in ((8, 32, 1), (16, 32, 1), (16, 64, 2), (32, 32, 4), (16, 128, 4))
+                for t, c, warps in (
+                    (8, 32, 1),
+                    (16, 32, 1),
+                    (16, 64, 2),
+                    (32, 32, 4),
+                    (16, 128, 4),
+                    (64, 64, 4),
+                    (64, 64, 8),
+                    (64, 32, 4),
+                )
             ]
             made = peers.in_line(
                 kernel, lambda C, **_: (channels // C,), a, b, h, times, channels, options=given
@@ -405,7 +414,10 @@ def recurrences() -> Iterator[Case]:
         return found
 
     made = others(Triton=by_triton(options, h, truth))
-    sizes = [{"T": t, "C": c} for t, c in ((8, 32), (16, 32), (32, 32), (16, 64), (32, 64), (16, 128))]
+    sizes = [
+        {"T": t, "C": c}
+        for t, c in ((8, 32), (16, 32), (32, 32), (16, 64), (32, 64), (64, 64), (64, 32), (16, 128))
+    ]
     mine = chosen(ours.recurrence, a, b, h, sizes=sizes, truth=truth, allowed=SUM_ERROR)
     yield Case(f"a linear recurrence, f32 {times} x {channels}", 12.0 * b.numel(), "TB/s", {"": mine}, made)
 
