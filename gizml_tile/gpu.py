@@ -15,12 +15,16 @@ from gizml_tile.launch import strides
 from gizml_tile.nodes import ACCESSES, Elements, TileProgram, View
 from gizml_tile.runtime import disk_cache
 from gizml_tile.runtime.tensors import TensorInfo
+from gizml_tile.slow import Slow
 from gizml_tile.target import Target, target
+from gizml_tile.text import duration
 
 if TYPE_CHECKING:
+    from gizml_tile.lowering.expand.expansion import Move
     from gizml_tile.lowering.kernel_ir.instructions import Kernel
     from gizml_tile.lowering.planning.plan import Plan
     from gizml_tile.lowering.planning.signature import AccessFacts, Signature
+    from gizml_tile.lowering.work import Launch
 
 Executable = Callable[..., Any]
 
@@ -34,6 +38,8 @@ _EMITTERS = {
 # Code that is made is found here again, also where each launch traces anew.
 _KNOWN = 256
 _known: dict[str, Executable] = {}
+# Seconds of a launch that are worth a warning: about what the launch itself costs.
+_NOTICED = 5e-6
 # Wider accesses than this do not exist.
 _ALIGNMENT = 16
 # Axes of a tensor that the copy engine takes, and sizes that its 32-bit coordinates reach past.
@@ -171,11 +177,16 @@ def plan(program: TileProgram, layout: GpuLayout) -> Plan:
 
 
 @lru_cache(maxsize=64)
+def expanded(program: TileProgram, layout: GpuLayout) -> tuple[Kernel, list[Move]]:
+    """The kernel of a simplified program, and what moves between layouts in it."""
+    from gizml_tile.lowering.expand.kernel import expand_noting
+
+    return expand_noting(plan(program, layout))
+
+
 def kernel(program: TileProgram, layout: GpuLayout) -> Kernel:
     """The kernel of a simplified program."""
-    from gizml_tile.lowering.expand.kernel import expand
-
-    return expand(plan(program, layout))
+    return expanded(program, layout)[0]
 
 
 def artifact(program: TileProgram, layout: GpuLayout) -> Any:
@@ -208,11 +219,40 @@ def explain(
 ) -> str:
     """The plan with its reasons, what bounds a launch, and the seconds that it was ``measured``."""
     from gizml_tile.lowering.explain import explain
+
+    return explain(plan(program, layout), _launch(infos, grid, scalars), measured)
+
+
+def slow(
+    program: TileProgram,
+    layout: GpuLayout,
+    infos: Sequence[TensorInfo],
+    grid: Sequence[int],
+    scalars: Sequence[int | float],
+) -> list[Slow]:
+    """What takes a notable share of a launch's time and need not, where that is long enough to notice."""
+    from gizml_tile.lowering.advice import advise, predict
+
+    made, moves = expanded(program, layout)
+    predicted = predict(plan(program, layout), made, _launch(infos, grid, scalars))
+    found = () if predicted is None else advise(predicted, moves)
+    return [
+        Slow(
+            each.kind,
+            each.place.filename,
+            each.place.line,
+            f"{each.text}: about {duration(each.seconds)} of a launch on {layout.target}; {each.fix}",
+        )
+        for each in found
+        if each.place is not None and each.seconds >= _NOTICED
+    ]
+
+
+def _launch(infos: Sequence[TensorInfo], grid: Sequence[int], scalars: Sequence[int | float]) -> Launch:
     from gizml_tile.lowering.work import Launch
 
-    shapes = tuple(info.shape for info in infos)
-    launch = Launch(shapes, tuple(map(_memory, infos)), tuple(grid), tuple(scalars))
-    return explain(plan(program, layout), launch, measured)
+    shapes, steps = tuple(info.shape for info in infos), tuple(info.strides for info in infos)
+    return Launch(shapes, steps, tuple(map(_memory, infos)), tuple(grid), tuple(scalars))
 
 
 def _memory(info: TensorInfo) -> int:
@@ -221,10 +261,15 @@ def _memory(info: TensorInfo) -> int:
     return 0 if 0 in info.shape else math.prod(held) * info.dtype.bytes
 
 
-def executable(program: Callable[[], TileProgram], layout: GpuLayout, digest: str) -> Executable:
+def executable(
+    program: Callable[[], TileProgram],
+    layout: GpuLayout,
+    digest: str,
+    made: Callable[[TileProgram], None],
+) -> Executable:
     """Code for a layout of the program that ``digest`` stands for: known, from the disk, or made.
 
-    ``program`` gives the simplified program and is called only where code is made.
+    ``program`` gives the simplified program and is called only where code is made, as ``made`` is with it.
     """
     runtime = _runtime(layout.target.kind, "kernel")
     key = f"gpu code {digest} {layout} {runtime.made_with()} {versions()}"
@@ -232,12 +277,14 @@ def executable(program: Callable[[], TileProgram], layout: GpuLayout, digest: st
         return _known[key]
     entry = disk_cache.get(key)
     if entry is None:
-        entry = runtime.assembled(artifact(program(), layout))
+        simple = program()
+        entry = runtime.assembled(artifact(simple, layout))
         disk_cache.put(key, entry)
+        made(simple)
     if len(_known) >= _KNOWN:
         _known.pop(next(iter(_known)))
-    made, copies = runtime.restored(entry), layout.signature.copied
-    _known[key] = CopyingKernel(made, copies) if copies else made
+    restored, copies = runtime.restored(entry), layout.signature.copied
+    _known[key] = CopyingKernel(restored, copies) if copies else restored
     return _known[key]
 
 

@@ -98,7 +98,8 @@ class Variant:
     another process has traced it; ``digest`` names it on disk. ``simplified`` has the program after the
     passes, by whether tensors may share memory. ``tables`` are the captured host arrays
     that the body may have looked into, by content. The launch brings tensor number ``records``, which has no
-    source, for what the ``sites`` print and check.
+    source, for what the ``sites`` print and check. ``told`` are the warnings about slow lines
+    that were given.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Variant:
     ragged: tuple[Ragged, ...] = ()
     records: int | None = None
     sites: tuple[Site, ...] = ()
+    told: set[tuple[str, str, int]] = field(default_factory=set)
     built: dict[Hashable, Callable[..., None]] = field(default_factory=dict)
     simplified: dict[bool, TileProgram] = field(default_factory=dict)
 

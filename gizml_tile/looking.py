@@ -16,6 +16,7 @@ from gizml_tile.program import Program, trace
 from gizml_tile.ragged import warn_ragged
 from gizml_tile.runtime.tensors import TensorInfo
 from gizml_tile.simulating import Simulation
+from gizml_tile.slow import warn_slow
 from gizml_tile.specialise import Prepared, Request, placed, variant_of
 from gizml_tile.target import Target, target
 from gizml_tile.text import text
@@ -118,8 +119,10 @@ def check(
     warn_ragged(variant.ragged, [info.shape for info in seen.prepared.infos])
     if seen.target.kind == "cpu":
         build.source(seen.program, seen.layout())
-    else:
-        gpu.source(seen.program, seen.gpu_layout())
+        return
+    wanted, prepared = seen.gpu_layout(), seen.prepared
+    gpu.source(seen.program, wanted)
+    warn_slow(gpu.slow(seen.program, wanted, seen.infos(), prepared.grid, prepared.scalars), set())
 
 
 def simulate(

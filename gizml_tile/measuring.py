@@ -34,7 +34,7 @@ def on_copies(
 ) -> tuple[trial.Trial, Callable[[], object]]:
     """A launch that can be repeated, on copies. Raises TileError where it does not fit the device."""
     device = check(request.name, prepared.names, prepared.infos, prepared.variant.written)
-    executable = code(traces, request, prepared, layout_on(device, request, prepared))
+    executable = code(traces, request, prepared, layout_on(device, request, prepared), tell=False)
     bench.ready(executable, request.grid)
     run = trial.Trial(prepared.infos, prepared.variant.written, bench)
     return run, partial(bench.launch, executable, run.infos, prepared.scalars, request.grid)

@@ -33,6 +33,7 @@ from gizml_tile.ragged import Ragged, warn_ragged
 from gizml_tile.recording import sites
 from gizml_tile.reporting import Records, records
 from gizml_tile.runtime.tensors import TensorInfo, describe, on_devices
+from gizml_tile.slow import warn_slow
 from gizml_tile.text import text
 
 
@@ -152,9 +153,14 @@ def prepare(traces: Traces, request: Request) -> Prepared:
 
 
 def code(
-    traces: Traces, request: Request, prepared: Prepared, wanted: Layout | GpuLayout
+    traces: Traces,
+    request: Request,
+    prepared: Prepared,
+    wanted: Layout | GpuLayout,
+    *,
+    tell: bool = True,
 ) -> Callable[..., None]:
-    """The code of a trace for a layout, compiled where there is none."""
+    """The code of a trace for a layout, compiled where there is none, and then told what of it is slow."""
     variant = prepared.variant
     built = variant.built.get(wanted)
     if built is not None:
@@ -169,8 +175,19 @@ def code(
             else:
                 may_alias = wanted.signature.may_alias
                 simple = functools.partial(simplified_of, variant, request, may_alias)
-                variant.built[wanted] = gpu.executable(simple, wanted, variant.digest)
+                made = functools.partial(_tell_slow if tell else _tell_nothing, prepared, wanted)
+                variant.built[wanted] = gpu.executable(simple, wanted, variant.digest, made)
         return variant.built[wanted]
+
+
+def _tell_slow(prepared: Prepared, wanted: GpuLayout, program: TileProgram) -> None:
+    """Warn about what is slow in code that was made."""
+    found = gpu.slow(program, wanted, prepared.infos, prepared.grid, prepared.scalars)
+    warn_slow(found, prepared.variant.told)
+
+
+def _tell_nothing(prepared: Prepared, wanted: GpuLayout, program: TileProgram) -> None:
+    """Of code for trials nothing is told."""
 
 
 def program_of(variant: Variant, request: Request) -> TileProgram:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from gizml_tile.dtypes import DType
+from gizml_tile.errors import Place
 from gizml_tile.nodes import (
     Combining,
     Const,
@@ -200,3 +201,8 @@ def duration(seconds: float) -> str:
     """A time in the unit that suits it, such as ``1.38 ms``."""
     unit, scale = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
     return f"{seconds / scale:.2f} {unit}"
+
+
+def line_of(place: Place | None) -> str:
+    """A line of the person's in short: ``softmax.py:12``; empty where there is none."""
+    return f"{os.path.basename(place.filename)}:{place.line}" if place else ""

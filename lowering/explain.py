@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gizml_tile.errors import Place
+from gizml_tile.lowering.advice import Prediction, advise, predict
 from gizml_tile.lowering.expand.expansion import Move
 from gizml_tile.lowering.expand.kernel import expand_noting
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
@@ -14,7 +13,7 @@ from gizml_tile.lowering.planning.variants import Choice
 from gizml_tile.lowering.tile_passes.pad import grown_blocks
 from gizml_tile.lowering.work import MEMORY, Launch, Work, launch_work, parts_of
 from gizml_tile.nodes import Combining, Node, View
-from gizml_tile.text import attribute, duration
+from gizml_tile.text import attribute, duration, line_of
 
 
 def explain(plan: Plan, launch: Launch | None = None, measured: float | None = None) -> str:
@@ -23,6 +22,7 @@ def explain(plan: Plan, launch: Launch | None = None, measured: float | None = N
     With a ``launch`` also what bounds the time of all its programs; ``measured`` is that time in seconds.
     """
     kernel, moves = expand_noting(plan)
+    predicted = None if launch is None else predict(plan, kernel, launch)
     sections = (
         ("Launch", _launch(plan, kernel)),
         ("Workgroup memory", _memory(plan, kernel)),
@@ -31,7 +31,8 @@ def explain(plan: Plan, launch: Launch | None = None, measured: float | None = N
         ("Variants, best first", _variants(plan)),
         ("Moves between layouts", _moves(moves)),
         (f"Work of {_together(kernel)}", _work(plan, kernel)),
-        ("The launch", _whole(plan, kernel, launch, measured)),
+        ("The launch", _whole(plan, launch, predicted, measured)),
+        ("What costs time here, and what to do", _costs(predicted, moves)),
     )
     lines = [f"{plan.program.name} for {plan.target}"]
     for title, body in sections:
@@ -111,7 +112,7 @@ def _roles(plan: Plan) -> Iterator[str]:
             notes.append("the last product of a turn made beside the first ones of the next")
         slots = [stream.slots for stream in found.streams if stream.loop is loop]
         rings = "a ring" if len(slots) == 1 else f"{len(slots)} rings"
-        yield ", ".join([f"loop {_where(loop.place)}: {rings} of {max(slots)} turns' blocks", *notes])
+        yield ", ".join([f"loop {line_of(loop.place)}: {rings} of {max(slots)} turns' blocks", *notes])
 
 
 def _memory(plan: Plan, kernel: Kernel) -> Iterator[str]:
@@ -132,7 +133,7 @@ def _tiles(plan: Plan) -> Iterator[str]:
     for node in plan.program.body.walk():
         if node.is_tile and node.op not in ("const", "iota"):
             name = plan.layout_name(node)
-            line = f"{node.op} {_where(node.place)}".strip()
+            line = f"{node.op} {line_of(node.place)}".strip()
             holders.setdefault(name, [])
             if line not in holders[name]:
                 holders[name].append(line)
@@ -144,10 +145,10 @@ def _variants(plan: Plan) -> Iterator[str]:
     for node in plan.program.body.walk():
         tables = plan.choices.get(node, ())
         for what, choice in tables:
-            yield f"{_where(node.place)}  {_described(plan, node)}: {what}"
+            yield f"{line_of(node.place)}  {_described(plan, node)}: {what}"
             yield from (f"  {line}" for line in _table(choice))
         if node in plan.reasons:
-            yield f"{_where(node.place)}  {_described(plan, node)} {plan.reasons[node]}"
+            yield f"{line_of(node.place)}  {_described(plan, node)} {plan.reasons[node]}"
 
 
 def _table(choice: Choice) -> Iterator[str]:
@@ -160,7 +161,7 @@ def _table(choice: Choice) -> Iterator[str]:
 def _moves(moves: Iterable[Move]) -> Iterator[str]:
     counts: dict[str, int] = {}
     for move in moves:
-        line = f"{_where(move.place)}  {move.text}"
+        line = f"{line_of(move.place)}  {move.text}"
         counts[line] = counts.get(line, 0) + 1
     for line, count in counts.items():
         yield line if count == 1 else f"{line}, {count} times"
@@ -204,28 +205,37 @@ def _cached(plan: Plan, spent: Mapping[str, float]) -> str:
     return ""
 
 
-def _whole(plan: Plan, kernel: Kernel, launch: Launch | None, measured: float | None) -> Iterator[str]:
+def _whole(
+    plan: Plan, launch: Launch | None, predicted: Prediction | None, measured: float | None
+) -> Iterator[str]:
     """The least time that all programs take together, and how far from it a launch was."""
     bound = None
     if launch is not None and launch.programs:
         units = plan.target.facts.units
         yield f"{_count(launch.programs, 'program')}, on {units} multiprocessors"
-        work = launch_work(plan, kernel, launch)
-        if work is None:
+        if predicted is None:
             yield "how many turns loops take is not known before, so neither is what bounds it"
         else:
-            yield from _counts(work)
-            busy = min(units, launch.programs * plan.cluster_size)
-            spent = {
-                name: time / (units if name == MEMORY else busy)
-                for name, time in work.seconds(plan.target).items()
-            }
+            spent = predicted.seconds
+            yield from _counts(launch_work(predicted.lines, launch))
             yield f"at full rates: {', '.join(f'{name} {duration(time)}' for name, time in spent.items())}"
-            bound = max(spent.values())
+            bound = predicted.bound
             yield f"bound by {_longest(spent)}: {duration(bound)}"
     if measured is not None:
         distance = f", {measured / bound:.2f} times the bound" if bound else ""
         yield f"measured: {duration(measured)}{distance}"
+
+
+def _costs(predicted: Prediction | None, moves: Sequence[Move]) -> Iterator[str]:
+    """The lines that take most of what bounds a launch, and what of it need not be."""
+    if predicted is None or not predicted.bound:
+        return
+    resource = _longest(predicted.seconds)
+    for line, share in predicted.most_of(resource):
+        yield f"{line}  {share:.0%} of {resource}"
+    for each in advise(predicted, moves):
+        yield f"{line_of(each.place)}  {each.kind}, {each.share:.0%} of the time: {each.text}"
+        yield f"  to do: {each.fix}"
 
 
 def _count(number: int, what: str) -> str:
@@ -245,7 +255,3 @@ def _described(plan: Plan, node: Node) -> str:
 def _tensor_name(plan: Plan, node: Node) -> str:
     assert isinstance(node.attr, View)
     return plan.program.tensors[node.attr.tensor].name
-
-
-def _where(place: Place | None) -> str:
-    return f"{os.path.basename(place.filename)}:{place.line}" if place else ""

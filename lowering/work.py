@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -29,6 +28,7 @@ from gizml_tile.lowering.planning.plan import Plan
 from gizml_tile.lowering.planning.turns import turns
 from gizml_tile.nodes import Node
 from gizml_tile.target import Target
+from gizml_tile.text import line_of
 
 _MATRIX_ROW_BYTES = 16
 _MATRIX_ROWS = 8
@@ -101,20 +101,38 @@ def _add_all(counts: dict[_Key, float], others: Mapping[_Key, float], times: flo
         _add_to(counts, key, times * count)
 
 
+Lines = dict[Place | None, Work]
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The work of a part of a kernel, which stands in some loops, the innermost last."""
+    """The work of a part of a kernel by the person's lines; it stands in some loops, the innermost last."""
 
     title: str
-    work: Work
+    lines: Lines
     loops: tuple[Instruction, ...]
+
+    @property
+    def work(self) -> Work:
+        """That of all lines together."""
+        return total(self.lines)
+
+
+def total(lines: Lines) -> Work:
+    """The work of some lines together."""
+    found = Work()
+    for work in lines.values():
+        found.add(work)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a launch has beside its plan: each tensor's shape and bytes of memory, grid, run-time numbers."""
+    """What a launch has beside its plan: of each tensor the shape, the strides in elements and the bytes of
+    memory; the grid and run-time numbers."""
 
     shapes: tuple[tuple[int, ...], ...]
+    strides: tuple[tuple[int, ...], ...]
     bytes: tuple[int, ...]
     grid: tuple[int, ...]
     scalars: tuple[float, ...]
@@ -125,23 +143,43 @@ class Launch:
         return math.prod(self.grid)
 
 
-def launch_work(plan: Plan, kernel: Kernel, launch: Launch) -> Work | None:
-    """The work of a whole launch; None where it is not known how many turns its loops take.
-
-    What programs read of a tensor, or write, moves once at least, and no more often is counted: blocks may
-    be shared in the cache.
-    """
-    total = Work()
+def launch_lines(plan: Plan, kernel: Kernel, launch: Launch) -> Lines | None:
+    """The work of a whole launch by lines; None where it is not known how many turns its loops take."""
+    found: Lines = {}
     known = _turns(plan, launch)
     for part in parts_of(plan, kernel):
         times = _times(kernel, launch, part.loops, known)
         if times is None:
             return None
-        total.add(part.work, times)
-    for moved in (total.read, total.written):
+        for place, work in part.lines.items():
+            found.setdefault(place, Work()).add(work, times)
+    return found
+
+
+def launch_work(lines: Lines, launch: Launch) -> Work:
+    """The work of a launch's lines together.
+
+    What programs read of a tensor, or write, moves once at least, and no more often is counted: blocks may
+    be shared in the cache.
+    """
+    found = total(lines)
+    for moved in (found.read, found.written):
         for tensor, count in moved.items():
             moved[tensor] = min(count, launch.bytes[tensor])
-    return total
+    return found
+
+
+def busy_units(plan: Plan, launch: Launch) -> int:
+    """The multiprocessors that have programs of a launch."""
+    return min(plan.target.facts.units, launch.programs * plan.cluster_size)
+
+
+def launch_seconds(plan: Plan, work: Work, launch: Launch) -> dict[str, float]:
+    """How long each resource of the device takes for the work of a launch at its full rate."""
+    units, busy = plan.target.facts.units, busy_units(plan, launch)
+    return {
+        name: time / (units if name == MEMORY else busy) for name, time in work.seconds(plan.target).items()
+    }
 
 
 def _turns(plan: Plan, launch: Launch) -> dict[Place, float]:
@@ -206,24 +244,27 @@ def parts_of(plan: Plan, kernel: Kernel) -> Iterator[Part]:
     for rank in range(plan.cluster_size):
         counting = _Counting(plan, kernel, rank, plan.warps)
         for part in _parts(counting, kernel.body, title, ()):
-            mean = found.setdefault((part.title, part.loops), replace(part, work=Work()))
-            mean.work.add(part.work, 1 / plan.cluster_size)
+            mean = found.setdefault((part.title, part.loops), replace(part, lines={}))
+            _add_lines(mean.lines, part.lines, 1 / plan.cluster_size)
     yield from found.values()
+
+
+def _add_lines(lines: Lines, others: Lines, times: float = 1) -> None:
+    for place, work in others.items():
+        lines.setdefault(place, Work()).add(work, times)
 
 
 def _has_loop(block: Block) -> bool:
     return any(instruction.op == "loop" for instruction in block.walk())
 
 
-def _parts(
-    counting: _Counting, block: Block, title: str, around: tuple[Instruction, ...]
-) -> Iterator[Part]:
-    work = Work()
+def _parts(counting: _Counting, block: Block, title: str, around: tuple[Instruction, ...]) -> Iterator[Part]:
+    lines: Lines = {}
     inner: list[Instruction] = []
-    _count(counting, block, work, inner)
+    _count(counting, block, lines, inner)
     plan = counting.plan
     teams = plan.specialised.teams if plan.specialised else 1
-    together = {title: Part(title, work, around)}
+    together = {title: Part(title, lines, around)}
     loops: list[Part] = []
     for instruction in inner:
         if instruction.op == "loop":
@@ -235,24 +276,24 @@ def _parts(
             if 0 < role.first_warp < teams * plan.warps:
                 continue
             for part in _parts(replace(counting, warps=role.warps), body, title, around):
-                together.setdefault(part.title, replace(part, work=Work())).work.add(part.work)
+                _add_lines(together.setdefault(part.title, replace(part, lines={})).lines, part.lines)
     yield from (part for part in [*together.values(), *loops] if part.work.instructions)
 
 
 def _title(loop: Instruction) -> str:
     if loop.place is None:
         return "each program of a workgroup's"
-    return f"each turn of the loop at {os.path.basename(loop.place.filename)}:{loop.place.line}"
+    return f"each turn of the loop at {line_of(loop.place)}"
 
 
-def _count(counting: _Counting, block: Block, work: Work, inner: list[Instruction]) -> None:
+def _count(counting: _Counting, block: Block, lines: Lines, inner: list[Instruction]) -> None:
     for instruction in block.instructions:
         if instruction.op in ("loop", "roles"):
             inner.append(instruction)
             continue
         if instruction.blocks:
-            _count(counting, instruction.blocks[_way(counting, instruction)], work, inner)
-        _add(counting, instruction, work)
+            _count(counting, instruction.blocks[_way(counting, instruction)], lines, inner)
+        _add(counting, instruction, lines.setdefault(instruction.place, Work()))
 
 
 def _way(counting: _Counting, branch: Instruction) -> int:

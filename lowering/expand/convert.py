@@ -24,8 +24,18 @@ def convert(x: Expansion, value: Value, source: TileLayout, target: TileLayout) 
     if not isinstance(way, Unchanged | Renaming):
         rows, columns = source.linear.shape
         what = f"[{rows}, {columns}] {value.dtype.text} from {source.name} to {target.name} by {_how(way)}"
-        x.moves.append(Move(x.build.place, what))
+        turns, ideal = _bank_turns(way, x.plan.warps)
+        x.moves.append(Move(x.build.place, what, x.user, x.moving, turns, ideal))
     return perform(x, value, way)
+
+
+def _bank_turns(way: Shuffle | Exchange, warps: int) -> tuple[int, int]:
+    """The turns of the banks that all warps take for an exchange, and those that would do."""
+    if isinstance(way, Shuffle):
+        return 0, 0
+    sides = (way.store, way.load)
+    ideal = sum(side.ideal_wavefronts(way.banks) * len(side.groups) for side in sides)
+    return warps * way.wavefronts, warps * ideal
 
 
 def _how(way: Shuffle | Exchange) -> str:

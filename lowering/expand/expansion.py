@@ -22,10 +22,19 @@ from gizml_tile.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A tile that was moved to another layout: on which line, and how in words."""
+    """A tile that was moved to another layout: on which line, and how in words.
+
+    ``user`` is the operation that it was moved for, and ``moved`` the tile where it is another one's, else
+    it is the user's own. Through workgroup memory all threads together take so many ``turns`` of its banks,
+    of which ``ideal`` would do without conflicts.
+    """
 
     place: Place | None
     text: str
+    user: Node | None = None
+    moved: Node | None = None
+    turns: int = 0
+    ideal: int = 0
 
 
 _SIGNAL_BYTES = 8
@@ -128,6 +137,9 @@ class Expansion:
         self.foreseen: dict[Node, Value] = {}
         # What moved between layouts, for the explanation.
         self.moves: list[Move] = []
+        # The operation that is being made, and the tile that is moved for it where that is another's.
+        self.user: Node | None = None
+        self.moving: Node | None = None
         # Accesses before which the workgroup meets, and indices that are never negative.
         self.meetings = meetings(plan.program, plan.accesses, plan.signature.may_alias)
         self.nonnegative = nonnegative(plan.program)
@@ -194,7 +206,10 @@ class Expansion:
         elif home is None or home.linear == layout.linear:
             made = self._made_again(node) or self._make(self, node, layout)
         else:
-            made = self._convert(self, self.value(node, home), home, layout)
+            value = self.value(node, home)
+            outer, self.moving = self.moving, node
+            made = self._convert(self, value, home, layout)
+            self.moving = outer
         self._values[-1][node, self._key(node, layout)] = made
         return made
 
@@ -276,10 +291,11 @@ class Expansion:
     def at(self, node: Node) -> Iterator[None]:
         """Instructions built inside stand at a node's line."""
         outer, self.build.place = self.build.place, node.place or self.build.place
+        user, self.user = self.user, node
         try:
             yield
         finally:
-            self.build.place = outer
+            self.build.place, self.user = outer, user
 
     def _key(self, node: Node, layout: TileLayout) -> str:
         changes = node in self.plan.again or node in self.parked

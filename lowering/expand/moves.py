@@ -117,12 +117,9 @@ def _through_memory(x: Expansion, node: Node, value: Value, source: TileLayout, 
     x.memory.release(buffer)
     what = f"[{rows}, {columns}] {dtype.text} from {source.name} to a part of it in {target.name}"
     bytes_ = rows * columns * stored.dtype.bytes
-    x.moves.append(
-        Move(
-            x.build.place,
-            f"{what} by workgroup memory: {bytes_} bytes, loads of {width * stored.dtype.bytes} bytes",
-        )
-    )
+    text = f"{what} by workgroup memory: {bytes_} bytes, loads of {width * stored.dtype.bytes} bytes"
+    turns = 2 * bytes_ // (4 * x.target.facts.banks)
+    x.moves.append(Move(x.build.place, text, x.user, node.args[0], turns, turns))
     moved = storage.from_storage(x.build, loaded, dtype)
     return x.build.pick(moved, copies(target.linear))
 

@@ -119,7 +119,7 @@ class Ring:
         def loaded() -> list[Value]:
             with x.block():
                 x.define_index(self.loop.regions[0].params[0], ahead)
-                return [load_block(x, node, x.plan.stages[node]) for node in self.nodes]
+                return [self._load(node) for node in self.nodes]
 
         def nothing() -> list[Value]:
             return [
@@ -170,11 +170,15 @@ class Ring:
                         with x.at(node):
                             copy_block(x, node, stage, buffer, base)
                     else:
-                        self._store(node, buffer, load_block(x, node, stage), slot)
+                        self._store(node, buffer, self._load(node), slot)
 
         build.when(self._runs(counter, stop, step), copies)
         if self.asynchronous:
             build.copy_commit()
+
+    def _load(self, node: Node) -> Value:
+        with self.x.at(node):
+            return load_block(self.x, node, self.x.plan.stages[node])
 
     def _store(self, node: Node, buffer: int, value: Value, slot: Value) -> None:
         x, stage = self.x, self.x.plan.stages[node]

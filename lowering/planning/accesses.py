@@ -9,7 +9,7 @@ from gizml_tile.lowering.planning.elements import plan_elements
 from gizml_tile.lowering.planning.plan import Access, TileLayout
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.lowering.planning.stages import fast_axis
-from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
+from gizml_tile.lowering.planning.variants import Candidate, Cause, Choice, Refusal, choose
 from gizml_tile.lowering.planning.vectors import VECTOR_BYTES, Traffic, best_vector
 from gizml_tile.nodes import ALONG, Elements, Node, TileProgram, View
 from gizml_tile.target import Target
@@ -135,33 +135,35 @@ def _variants(
         if vector <= 1:
             break
         name = f"vector {vector * size} bytes"
-        reason = _why_not(view, layout, signature, axis, vector, size)
+        refusal = _why_not(view, layout, signature, axis, vector, size)
         grain = 0 if axis is None else facts.grain[axis - 2 + len(facts.grain)]
-        if reason is not None or grain >= vector:
-            yield vector, False, Candidate(name, reason is None, reason or "")
+        if refusal is not None or grain >= vector:
+            yield vector, False, Candidate.of(name, refusal)
         elif view.mode == "at" and not view.visible:
             # A block's offset is a multiple of its own size, so the tensor's size it is that does not fit.
             reason = f"by whole blocks; the end, as the size is only known to be a multiple of {grain}, "
             yield vector, True, Candidate(name, True, reason + "goes by elements")
         else:
             reason = f"offsets or the size are only known to be multiples of {grain}"
-            yield vector, False, Candidate(name, False, reason)
+            yield vector, False, Candidate.of(name, Refusal(Cause.OFFSET, reason))
     yield 1, False, Candidate("element", True, "")
 
 
 def _why_not(
     view: View, layout: TileLayout, signature: Signature, axis: int | None, vector: int, size: int
-) -> str | None:
+) -> Refusal | None:
     """What forbids a vector of so many elements, whatever the offsets; None where nothing does."""
     if axis is None:
-        return "no axis of the block is contiguous in memory"
+        return Refusal(Cause.STRIDES, "no axis of the block is contiguous in memory")
     along = "columns" if axis == 1 else "rows"
     if vector > view.shape[axis]:
-        return f"the block has only {view.shape[axis]} {along}"
+        return Refusal(Cause.EXTENT, f"the block has only {view.shape[axis]} {along}")
     run, _ = vector_width(layout.linear.without_replicas(), axis)
     if vector > run:
-        return f"a thread has only {run} neighbouring {along} in the layout {layout.name}"
+        text = f"a thread has only {run} neighbouring {along} in the layout {layout.name}"
+        return Refusal(Cause.LAYOUT, text)
     alignment = signature.alignments[view.tensor]
     if alignment < vector * size:
-        return f"address and strides are only known to be multiples of {alignment} bytes"
+        text = f"address and strides are only known to be multiples of {alignment} bytes"
+        return Refusal(Cause.ALIGNMENT, text)
     return None

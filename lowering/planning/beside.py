@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gizml_tile.lowering.planning.boxes import why_not_brought
 from gizml_tile.lowering.planning.brought import block_bytes, brought_blocks
 from gizml_tile.lowering.planning.classes import is_wide
+from gizml_tile.lowering.planning.variants import Refusal
 from gizml_tile.nodes import Node
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def blocks_beside(
     return tuple(found)
 
 
-def _refusals(state: Planning, node: Node, loop: Node, room: int) -> Iterator[str]:
+def _refusals(state: Planning, node: Node, loop: Node, room: int) -> Iterator[str | Refusal]:
     """Why the copy engine does not bring a block that is computed on."""
     yield from why_not_brought(state, node, loop)
     if block_bytes(node) > room:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gizml_tile.lowering.planning.operands import depends_on_counter_only
 from gizml_tile.lowering.planning.panels import SPANS
 from gizml_tile.lowering.planning.stages import fast_axis
+from gizml_tile.lowering.planning.variants import Cause, Refusal
 from gizml_tile.nodes import ALONG, EFFECTS, READS, Node, View, tensor_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _is_of_tensors(state: Planning, node: Node) -> bool:
     return node.op in _OF_TENSORS
 
 
-def why_not_brought(state: Planning, node: Node, loop: Node) -> Iterator[str]:
+def why_not_brought(state: Planning, node: Node, loop: Node) -> Iterator[str | Refusal]:
     """Why the copy engine cannot bring a block of a loop's turns, or one read before it, ahead of them."""
     once = is_once(state, node)
     if not once and state.uses.region[node] is not loop.regions[0]:
@@ -84,13 +85,15 @@ def why_not_brought(state: Planning, node: Node, loop: Node) -> Iterator[str]:
         yield f"a block of {name} is no box of at most {_LARGEST_BOX} x {_LARGEST_BOX}"
     axis = fast_axis(state.signature, node)
     if not has_boxes(state, view.tensor) or axis is None:
-        yield f"the copy engine cannot move boxes of {name}: an address or step is no multiple of 16 bytes"
+        text = f"the copy engine cannot move boxes of {name}: an address or step is no multiple of 16 bytes"
+        yield Refusal(Cause.ALIGNMENT, text, node)
     elif not starts_at_chunks(state, node, axis):
-        yield f"windows of {name} may start at no multiple of 16 bytes"
+        yield Refusal(Cause.OFFSET, f"windows of {name} may start at no multiple of 16 bytes", node)
     elif node.dtype.bytes * node.shape[axis] < SPANS[-1]:  # type: ignore[union-attr]
         yield f"rows of blocks of {name} are shorter than {SPANS[-1]} bytes"
     if not view.pads_with_zeros:
-        yield f"outside {name} the copy engine gives zeros, and pad is {view.pad!r}"
+        text = f"outside {name} the copy engine gives zeros, and pad is {view.pad!r}"
+        yield Refusal(Cause.PAD, text, node)
     if any(each.op in EFFECTS and tensor_of(each) == view.tensor for each in state.program.body.walk()):
         yield f"{name} is written, too"
 

@@ -14,7 +14,7 @@ from gizml_tile.target import Target
 
 # Registers for addresses and temporaries beside a thread's elements. Measured on an H200 with rows of 1024
 # to 16384 elements: fewer spill, more leave too few workgroups to hide the barriers.
-_BESIDE = 32
+BESIDE = 32
 # An exact function beside tiles that wait in workgroup memory takes some more, where that leaves as many.
 _BESIDE_PARKED = 40
 # Threads with fewer elements take few registers of their own accord: what they hold beside them depends on
@@ -46,7 +46,7 @@ def residents(
         return 1, *nothing
     facts, threads = target.facts, warps * target.facts.lanes
 
-    def fitting(registers: int, beside: int = _BESIDE) -> int:
+    def fitting(registers: int, beside: int = BESIDE) -> int:
         most = min(facts.unit_threads // threads, facts.unit_workgroups)
         return min(facts.unit_registers // (threads * (registers + beside)), most)
 
@@ -64,6 +64,17 @@ def residents(
     bytes = sum(homes[node].registers - stay for node, stay in parked.items()) * threads * F32.bytes
     kept = min(kept, facts.unit_memory // (bytes + _BESIDE_BYTES)) if bytes else 1
     return (kept, again, parked) if kept > max(plain, 1) else (max(plain, 1), *nothing)
+
+
+def most_held(
+    program: TileProgram,
+    homes: Mapping[Node, TileLayout],
+    again: frozenset[Node],
+    parked: Mapping[Node, int],
+) -> tuple[int, Node | None]:
+    """The most registers of tiles that a thread holds at once, and the operation around which it does."""
+    most, _, where = _Held(homes, again, parked).most(program.body, frozenset())
+    return most, where
 
 
 def _parked(
@@ -95,24 +106,26 @@ class _Held:
     again: frozenset[Node] = frozenset()
     parked: Mapping[Node, int] = field(default_factory=dict)
 
-    def most(self, region: Region, after: frozenset[Node]) -> tuple[int, frozenset[Node]]:
-        """The most registers in a region after which some nodes are used, and what is used of before it."""
+    def most(self, region: Region, after: frozenset[Node]) -> tuple[int, frozenset[Node], Node | None]:
+        """The most registers in a region after which some nodes are used, what is used of before it, and the
+        operation around which there are so many."""
         live = {*after, *region.results}
-        most = 0
+        most: int = 0
+        where: Node | None = None
         for node in reversed(region.nodes):
             if node.op in ALONG or node.regions:
-                most = max(most, self.registers(live))
+                most, where = max((most, where), (self.registers(live), node), key=_count)
             live.discard(node)
             inside: set[Node] = set()
             for inner in node.regions:
                 # What one turn uses of before the loop, the next uses too.
                 again = _used(inner) if node.op == "loop" else set()
-                held, before = self.most(inner, frozenset(live | again))
-                most = max(most, held)
+                held, before, inside_at = self.most(inner, frozenset(live | again))
+                most, where = max((most, where), (held, inside_at), key=_count)
                 inside |= before.difference(inner.params)
             live |= inside
             live.update(node.args)
-        return most, frozenset(live)
+        return most, frozenset(live), where
 
     def registers(self, nodes: Iterable[Node]) -> int:
         return sum(self._registers(node) for node in self._kept(nodes) if node in self.homes)
@@ -137,6 +150,10 @@ class _Held:
             return registers
         assert node.dtype is not None
         return -(-registers * node.dtype.bytes // 4)  # it stays packed
+
+
+def _count(found: tuple[int, Node | None]) -> int:
+    return found[0]
 
 
 def _used(region: Region) -> set[Node]:

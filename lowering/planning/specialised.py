@@ -43,7 +43,7 @@ from gizml_tile.lowering.planning.prologues import commits_of, prologues_of, why
 from gizml_tile.lowering.planning.residency import half_memory
 from gizml_tile.lowering.planning.together import REGISTERS, plan_together
 from gizml_tile.lowering.planning.turn_ahead import reads_a_turn_ahead
-from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
+from gizml_tile.lowering.planning.variants import Candidate, Choice, Refusal, choose
 from gizml_tile.nodes import ALONG, EARLY, REDUCTIONS, Node
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def plan_roles(state: Planning) -> None:
         refusal = why or next(_refusals_of_form(state, products, loops, teams, groups), None)
         turns = "in two teams with a program each, " if teams > 1 else ""
         told = f"{teams * groups} x 4 warps multiply, {turns}one thread brings blocks"
-        candidates.append(Candidate(name, refusal is None, refusal or told))
+        candidates.append(Candidate.of(name, refusal, told))
     candidates.append(Candidate(UNIFORM_WARPS, True, "all warps do the same"))
     place = (loops[0] or products[0]).place
     chosen = choose(LOOP, candidates, state.forced.get(LOOP), place)
@@ -225,7 +225,7 @@ def _forms(state: Planning, products: list[Node], loops: list[Node | None]) -> d
     return dict([apart, together] if best else [together, apart])
 
 
-def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -> Iterator[str]:
+def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -> Iterator[str | Refusal]:
     """Why warps cannot have roles, if something is in the way."""
     target = state.target
     if not target.can("bulk"):
@@ -290,7 +290,7 @@ def _refusals_of_form(
         yield f"{slots} turns of {turn} bytes are more than the {room} bytes of workgroup memory for them"
 
 
-def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str]:
+def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str | Refusal]:
     (_, columns), depth = sides_of(state, node), node.args[0].shape[1]
     if not _COLUMNS[0] <= columns <= _COLUMNS[1]:
         yield f"a product has {columns} columns, not {_COLUMNS[0]} to {_COLUMNS[1]}"

@@ -17,7 +17,7 @@ from gizml_tile.lowering.planning.residency import workgroup_share
 from gizml_tile.lowering.planning.scratch import scratch_bytes
 from gizml_tile.lowering.planning.shared import shared_tile
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
-from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
+from gizml_tile.lowering.planning.variants import Candidate, Cause, Choice, Refusal, choose
 from gizml_tile.nodes import EARLY, EFFECTS, Elements, Node, View, tensor_of
 
 if TYPE_CHECKING:
@@ -189,39 +189,44 @@ def _copies(state: Planning, node: Node, refusal: str | None) -> Iterator[tuple[
         if why is None and not state.target.can("copy"):
             turns = turns or _turning(state, node, fast, elements)
             if turns is not None and elements > turns.vector:
-                why = f"the block is turned in pieces of {turns.vector} x {turns.across} elements"
-        around = why or refusal or _why_not_asynchronous(state, view, size)
-        yield elements, True, Candidate(f"asynchronous copy of {size} bytes", around is None, around or "")
-        name = f"copy of {size} bytes through registers"
-        yield elements, False, Candidate(name, why is None, why or "")
+                pieces = f"{turns.vector} x {turns.across} elements"
+                why = Refusal(Cause.LAYOUT, f"the block is turned in pieces of {pieces}")
+        name = f"asynchronous copy of {size} bytes"
+        around = why or _why_not_asynchronous(state, view, size)
+        yield elements, True, Candidate.of(name, around or refusal)
+        yield elements, False, Candidate.of(f"copy of {size} bytes through registers", why)
         elements //= 2
 
 
-def _why_not_asynchronous(state: Planning, view: View, size: int) -> str | None:
+def _why_not_asynchronous(state: Planning, view: View, size: int) -> Refusal | None:
     if not state.target.can("copy"):
-        return f"{state.target.arch} has no asynchronous copies"
+        return Refusal(Cause.DEVICE, f"{state.target.arch} has no asynchronous copies")
     if size not in _ASYNCHRONOUS_BYTES:
-        return "asynchronous copies move 4, 8 or 16 bytes"
+        return Refusal(Cause.DEVICE, "asynchronous copies move 4, 8 or 16 bytes")
     if not view.pads_with_zeros:
-        return f"outside the tensor they leave zeros, and pad is {view.pad!r}"
+        return Refusal(Cause.PAD, f"outside the tensor they leave zeros, and pad is {view.pad!r}")
     return None
 
 
-def _why_not(state: Planning, node: Node, fast: int | None, facts: AccessFacts, elements: int) -> str | None:
+def _why_not(
+    state: Planning, node: Node, fast: int | None, facts: AccessFacts, elements: int
+) -> Refusal | None:
     """Why a vector of so many elements cannot be used; None where it can."""
     view = node.attr
     assert isinstance(view, View) and node.dtype is not None
     if elements == 1:
         return None
     if fast is None:
-        return "no axis of the block is contiguous"
+        return Refusal(Cause.STRIDES, "no axis of the block is contiguous")
     if elements > node.shape[fast]:
-        return f"the block has {node.shape[fast]} elements along the contiguous axis"
+        text = f"the block has {node.shape[fast]} elements along the contiguous axis"
+        return Refusal(Cause.EXTENT, text)
     size = elements * node.dtype.bytes
     alignment = state.signature.alignments[view.tensor]
     if alignment < size:
-        return f"address and strides are multiples of {alignment} bytes only"
+        text = f"address and strides are multiples of {alignment} bytes only"
+        return Refusal(Cause.ALIGNMENT, text)
     grain = facts.grain[-1] if fast == 1 else facts.grain[0]
     if grain < elements:
-        return f"offsets and size are multiples of {grain} elements only"
+        return Refusal(Cause.OFFSET, f"offsets and size are multiples of {grain} elements only")
     return None

@@ -4,8 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from gizml_tile.errors import Place, TileError
+from gizml_tile.nodes import Node
+
+
+class Cause(Enum):
+    """What forbids a wider access, for those who tell a person what to do."""
+
+    STRIDES = auto()  # no axis of the block is contiguous in memory
+    EXTENT = auto()  # the block is too small
+    LAYOUT = auto()  # threads have too few neighbours of the tile
+    ALIGNMENT = auto()  # address and strides
+    OFFSET = auto()  # where the block begins, or the size
+    PAD = auto()  # what is read outside the tensor
+    DEVICE = auto()  # what the device lacks
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a variant cannot serve, and for which access."""
+
+    cause: Cause
+    text: str
+    node: Node | None = None
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +41,16 @@ class Candidate:
     name: str
     accepted: bool
     reason: str
+    refusal: Refusal | None = None
+
+    @staticmethod
+    def of(name: str, refusal: str | Refusal | None, told: str = "") -> Candidate:
+        """One that serves if nothing refuses it, with what is ``told`` of it then."""
+        if refusal is None:
+            return Candidate(name, True, told)
+        if isinstance(refusal, str):
+            return Candidate(name, False, refusal)
+        return Candidate(name, False, refusal.text, refusal)
 
 
 @dataclass(frozen=True, slots=True)

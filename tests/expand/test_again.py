@@ -49,7 +49,7 @@ def given(columns, dtype):
 def stored(kernel, columns, dtype, **named):
     tensors = given(columns, dtype)
     gpu.plan.cache_clear()
-    gpu.kernel.cache_clear()
+    gpu.expanded.cache_clear()
     ran = kernel.simulate(*tensors, kind="cuda", arch="sm_90a", **named)
     assert not [str(finding) for finding in ran.findings if finding.kind not in COSTS]
     return [each.tobytes() for each in tensors]
