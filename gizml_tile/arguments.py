@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gizml_tile.dtypes import DType
+from gizml_tile.errors import Place
 from gizml_tile.foreign import Unread
 
 if TYPE_CHECKING:
@@ -87,11 +88,15 @@ class TensorArgument(Unread):
 
 
 class ScalarArgument:
-    """A number parameter of a kernel: I64 becomes an index, F32 a [1, 1] tile."""
+    """A number parameter of a kernel: I64 becomes an index, F32 a [1, 1] tile.
 
-    __slots__ = ("dtype", "name", "number")
+    ``place`` is where the kernel is defined, which is told of a value that no line of its body makes.
+    """
 
-    def __init__(self, name: str, dtype: DType, number: int) -> None:
+    __slots__ = ("dtype", "name", "number", "place")
+
+    def __init__(self, name: str, dtype: DType, number: int, place: Place | None = None) -> None:
         self.name = name
         self.dtype = dtype
         self.number = number
+        self.place = place

@@ -24,6 +24,7 @@ from gizml_tile.text import duration
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.emit.cpu import CpuArtifact
+    from gizml_tile.lowering.explanation import Explanation
 
 Executable = Callable[[Sequence[TensorInfo], Sequence[int | float], Grid], None]
 
@@ -73,13 +74,16 @@ def source(program: TileProgram, layout: Layout) -> str:
     return _emit(simplified(program, layout), layout, host()).text
 
 
-def explain(program: TileProgram, layout: Layout, measured: float | None) -> str:
+def explain(program: TileProgram, layout: Layout, measured: float | None) -> Explanation:
     """How the CPU's code for a program is laid out, and why; and the seconds that a launch took."""
     from gizml_tile.lowering.emit import cpu
+    from gizml_tile.lowering.explanation import Explanation, Section
 
     signature = cpu.CpuSignature(layout.strides, layout.grid_rank, layout.may_alias)
-    found = cpu.explain(simplified(program, layout), signature, host())
-    return found if measured is None else f"{found}measured: {duration(measured)}\n"
+    lines = cpu.explain(simplified(program, layout), signature, host())
+    if measured is not None:
+        lines = (*lines, f"measured: {duration(measured)}")
+    return Explanation("", (Section("", lines),), measured=measured)
 
 
 def executable(program: Callable[[], TileProgram], layout: Layout, digest: str) -> Executable:

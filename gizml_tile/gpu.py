@@ -21,6 +21,7 @@ from gizml_tile.text import duration
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.expand.expansion import Move
+    from gizml_tile.lowering.explanation import Explanation
     from gizml_tile.lowering.kernel_ir.instructions import Kernel
     from gizml_tile.lowering.planning.plan import Plan
     from gizml_tile.lowering.planning.signature import AccessFacts, Signature
@@ -216,7 +217,7 @@ def explain(
     grid: Sequence[int],
     scalars: Sequence[int | float],
     measured: float | None,
-) -> str:
+) -> Explanation:
     """The plan with its reasons, what bounds a launch, and the seconds that it was ``measured``."""
     from gizml_tile.lowering.explain import explain
 

@@ -13,7 +13,7 @@ from gizml_tile.captures import Reading, freeze, read
 from gizml_tile.configs import Configurations, label
 from gizml_tile.debugging import asked
 from gizml_tile.dtypes import F32, I64
-from gizml_tile.errors import TileError, here
+from gizml_tile.errors import Place, TileError, here
 from gizml_tile.grids import GridSpec, resolve
 from gizml_tile.helpful import told
 from gizml_tile.launch import CacheInfo, State, Traces, lock
@@ -27,6 +27,7 @@ from gizml_tile.tune import OPTIONS, Candidate, choose
 
 if TYPE_CHECKING:
     from gizml_tile.frontend.rewriting import What
+    from gizml_tile.lowering.explanation import Explanation
 
 _OPTIONS = ("stream", "debug", *OPTIONS)
 _NUMBERS = {"int": I64, "float": F32}
@@ -290,13 +291,15 @@ class Kernel(_Written):
         """The rewritten function on stand-ins for the arguments: what a trace records."""
         for option, value in options.items():
             getattr(p, option)(value)
+        code = self._rewritten.function.__code__
+        place = Place(code.co_filename, code.co_firstlineno, function=code.co_qualname)
         stand_ins: list[Any] = []
         for number, (name, kind) in enumerate(zip(values.names, types, strict=True)):
             if isinstance(kind, tuple):
                 dtype, rank = kind
                 stand_ins.append(TensorArgument(name, dtype, rank, number))
             else:
-                stand_ins.append(p.arg(ScalarArgument(name, _NUMBERS[kind], number)))
+                stand_ins.append(p.arg(ScalarArgument(name, _NUMBERS[kind], number, place)))
         frame = [_fill(item, stand_ins) for item in values.frame]
         return self._rewritten.function(p, *frame, **constants)
 
@@ -334,10 +337,15 @@ class Gridded:
 
     def explain(self, *args: Any, **named: Any) -> str:
         """`Kernel.explain` on this grid."""
+        return str(self.explanation(*args, **named))
+
+    def explanation(self, *args: Any, **named: Any) -> Explanation:
+        """What `explain` tells, as values."""
         signature = self._kernel._signature
         own = "measure" in (*signature.positional, *signature.constants)
         measure = not own and bool(named.pop("measure", False))
-        return str(self._look(functools.partial(looking.explain, measure=measure), args, named))
+        found: Explanation = self._look(functools.partial(looking.explain, measure=measure), args, named)
+        return found
 
     def simulate(self, *args: Any, **named: Any) -> Any:
         """`Kernel.simulate` on this grid."""

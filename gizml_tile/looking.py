@@ -23,6 +23,7 @@ from gizml_tile.text import text
 
 if TYPE_CHECKING:
     from gizml_tile.frontend import Rewritten
+    from gizml_tile.lowering.explanation import Explanation
     from gizml_tile.lowering.simulate import Finding
 
 
@@ -74,7 +75,7 @@ def explain(
     arch: str | None = None,
     storage: Sequence[object] = (),
     measure: bool = False,
-) -> str:
+) -> Explanation:
     """The plan of a launch with its reasons, and with ``measure`` how long the launch takes.
 
     It is measured where its tensors are, on copies of those that it writes. Raises TileError where another

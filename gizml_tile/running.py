@@ -81,7 +81,7 @@ def explain(
     ``measure`` launches it where its tensors are, on copies of those that it writes, and says how long that
     takes, beside the time that bounds it on a GPU.
     """
-    return looking.explain(request(grid, body, warps), kind, arch, storage, measure)
+    return str(looking.explain(request(grid, body, warps), kind, arch, storage, measure))
 
 
 @told

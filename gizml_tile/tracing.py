@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from gizml_tile.arguments import ScalarArgument, TensorArgument
 from gizml_tile.dtypes import I64, MASK, DType
-from gizml_tile.errors import TileError, here
+from gizml_tile.errors import Place, TileError, here
 from gizml_tile.foreign import Foreign
 from gizml_tile.nodes import COMPARISONS, Attr, Node, Region, Scalar, Shape, Tensor, make, param
 
@@ -124,9 +124,11 @@ class Trace:
         self.ended = False
         self.blocks = [Block(self)]
 
-    def record(self, op: str, args: tuple[Node, ...] = (), attr: Attr = None) -> Node:
-        """Append an operation to the innermost open region."""
-        node = make(op, args, attr, here(), tensors=self.tensors)
+    def record(
+        self, op: str, args: tuple[Node, ...] = (), attr: Attr = None, place: Place | None = None
+    ) -> Node:
+        """Append an operation to the innermost open region, made at ``place`` or at the person's line."""
+        node = make(op, args, attr, place or here(), tensors=self.tensors)
         shape = node.shape
         if shape and held(shape) > MAX_ELEMENTS:
             fail(
@@ -200,14 +202,15 @@ class Trace:
 
     def scalar(self, value: int | float | ScalarArgument, name: str, dtype: DType) -> Node:
         """A run-time number; the same argument is the same scalar."""
-        number = None
+        number = place = None
         if isinstance(value, ScalarArgument):
+            place = value.place
             number = next((n for n, known in enumerate(self.values) if known is value), None)
         if number is None:
             self.scalars.append(Scalar(unique(name, {each.name for each in self.scalars}), dtype))
             self.values.append(value)
             number = len(self.scalars) - 1
-        return self.record("scalar", (), self.scalars[number])
+        return self.record("scalar", (), self.scalars[number], place)
 
     @contextmanager
     def open_block(self) -> Iterator[Block]:

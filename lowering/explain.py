@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gizml_tile.lowering.advice import Prediction, advise, predict
+from gizml_tile.lowering.advice import Advice, Prediction, advise, predict
 from gizml_tile.lowering.expand.expansion import Move
 from gizml_tile.lowering.expand.kernel import expand_noting
+from gizml_tile.lowering.explanation import Bound, Decision, Explanation, Section
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
 from gizml_tile.lowering.planning.plan import Plan
 from gizml_tile.lowering.planning.variants import Choice
@@ -16,13 +17,14 @@ from gizml_tile.nodes import Combining, Node, View
 from gizml_tile.text import attribute, duration, line_of
 
 
-def explain(plan: Plan, launch: Launch | None = None, measured: float | None = None) -> str:
-    """The plan of a program with its reasons, as text.
+def explain(plan: Plan, launch: Launch | None = None, measured: float | None = None) -> Explanation:
+    """The plan of a program with its reasons.
 
     With a ``launch`` also what bounds the time of all its programs; ``measured`` is that time in seconds.
     """
     kernel, moves = expand_noting(plan)
     predicted = None if launch is None else predict(plan, kernel, launch)
+    costs = () if predicted is None else advise(predicted, moves)
     sections = (
         ("Launch", _launch(plan, kernel)),
         ("Workgroup memory", _memory(plan, kernel)),
@@ -32,14 +34,17 @@ def explain(plan: Plan, launch: Launch | None = None, measured: float | None = N
         ("Moves between layouts", _moves(moves)),
         (f"Work of {_together(kernel)}", _work(plan, kernel)),
         ("The launch", _whole(plan, launch, predicted, measured)),
-        ("What costs time here, and what to do", _costs(predicted, moves)),
+        ("What costs time here, and what to do", _costs(predicted, costs)),
     )
-    lines = [f"{plan.program.name} for {plan.target}"]
-    for title, body in sections:
-        found = list(body)
-        if found:
-            lines += ["", title, *(f"  {line}" for line in found)]
-    return "\n".join(lines) + "\n"
+    told = [Section(title, tuple(body)) for title, body in sections]
+    return Explanation(
+        f"{plan.program.name} for {plan.target}",
+        tuple(section for section in told if section.lines),
+        tuple(_decisions(plan)),
+        costs,
+        _bound_of(predicted),
+        measured,
+    )
 
 
 def _launch(plan: Plan, kernel: Kernel) -> Iterator[str]:
@@ -141,6 +146,12 @@ def _tiles(plan: Plan) -> Iterator[str]:
         yield f"{name}: {', '.join(lines)}"
 
 
+def _decisions(plan: Plan) -> Iterator[Decision]:
+    for node in plan.program.body.walk():
+        for what, choice in plan.choices.get(node, ()):
+            yield Decision(node.place, _described(plan, node), what, choice)
+
+
 def _variants(plan: Plan) -> Iterator[str]:
     for node in plan.program.body.walk():
         tables = plan.choices.get(node, ())
@@ -226,14 +237,20 @@ def _whole(
         yield f"measured: {duration(measured)}{distance}"
 
 
-def _costs(predicted: Prediction | None, moves: Sequence[Move]) -> Iterator[str]:
+def _bound_of(predicted: Prediction | None) -> Bound | None:
+    if predicted is None or not predicted.seconds:
+        return None
+    return Bound(predicted.launch.programs, predicted.seconds)
+
+
+def _costs(predicted: Prediction | None, costs: Sequence[Advice]) -> Iterator[str]:
     """The lines that take most of what bounds a launch, and what of it need not be."""
     if predicted is None or not predicted.bound:
         return
     resource = _longest(predicted.seconds)
     for line, share in predicted.most_of(resource):
         yield f"{line}  {share:.0%} of {resource}"
-    for each in advise(predicted, moves):
+    for each in costs:
         yield f"{line_of(each.place)}  {each.kind}, {each.share:.0%} of the time: {each.text}"
         yield f"  to do: {each.fix}"
 

@@ -117,6 +117,9 @@ class FakeCuda:
     def cuGetErrorName(self, status):
         return SUCCESS, TEXTS[status][1].encode()
 
+    def cuDriverGetVersion(self):
+        return SUCCESS, 13010
+
     def cuDeviceGetCount(self):
         return SUCCESS, len(self.devices)
 

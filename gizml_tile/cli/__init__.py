@@ -5,7 +5,8 @@ preview     the explicit program that kernels are rewritten to, or what that cha
 ir          the tile IR of a launch, for a GPU with the layout of each tile
 source      the code that a launch runs: LLVM IR, PTX or Metal Shading Language
 explain     the plan of a launch with its reasons, and what bounds its time
-check       a launch traced, checked and compiled, and simulated on random tensors for a GPU
+check       a launch traced, compiled and run on random tensors, for GPUs simulated
+devices     the CPU and the GPUs that are here, and what is missing to use others
 cache       the compiled kernels kept on disk: listed, limited, cleared
 ==========  ===============================================================================
 
@@ -13,7 +14,13 @@ Each command is a module here of the same name, imported when the command is giv
 its options, ``run(options)`` carries it out and returns the exit status. A further command is such a module
 and a line in ``parser.COMMANDS`` and in this table.
 
-Exit statuses: 0 where all is well, 1 for a mistake in the program, 2 for one in the command.
+========  ===========================================================================
+0         all is well
+1         a mistake in the person's program
+2         a mistake in the command
+3         ``check --strict``: no mistake, but something to look at
+130       interrupted from the keyboard
+========  ===========================================================================
 """
 
 from __future__ import annotations
@@ -22,23 +29,45 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gizml_tile.cli.misuse import Misuse
+from gizml_tile.cli.misuse import Failure, Misuse
 from gizml_tile.cli.parser import parse
 from gizml_tile.errors import TileError
 
+_MISTAKE, _MISUSE, _INTERRUPTED = 1, 2, 130
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; 0 where all is well, 1 for a mistake in the program, 2 for one in the command."""
+    """Run the command line, and return its exit status."""
     try:
         options = parse(sys.argv[1:] if arguments is None else arguments)
-        return int(options.run(options) or 0)
+        status = int(options.run(options))
+        sys.stdout.flush()
+        return status
     except TileError as error:
+        print(_told(error), file=sys.stderr)
+        return _MISTAKE
+    except Failure as error:
         print(error, file=sys.stderr)
-        return 1
+        return _MISTAKE
     except Misuse as error:
         print(f"gizml-tile: {error}", file=sys.stderr)
-        return 2
+        return _MISUSE
+    except KeyboardInterrupt:
+        print("gizml-tile: interrupted", file=sys.stderr)
+        return _INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has seen enough; what is left in the buffer has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _told(error: TileError) -> str:
+    """An error with its line, unless that is one of what called the command line."""
+    frame = sys._getframe(1)
+    callers = set()
+    while frame is not None:
+        callers.add(frame.f_code.co_filename)
+        frame = frame.f_back  # type: ignore[assignment]
+    if error.filename is None or error.filename in callers:
+        return f"gizml-tile: {error.message}"
+    return str(error)

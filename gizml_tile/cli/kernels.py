@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
 import sys
@@ -9,25 +10,39 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from gizml_tile.cli.misuse import Misuse
+from gizml_tile.cli import person
+from gizml_tile.cli.misuse import Misuse, near
 from gizml_tile.kernel import Function, Kernel
 
 Written = Kernel | Function
 
 
-def chosen(place: str) -> dict[str, Written]:
-    """What is meant by a place for which anything written will do: all of a file's, or the one named."""
-    file, name = _split(place)
-    module = _load(file)
-    found = dict([_find(module, name, file)] if name else _written(module))
-    if not found:
-        raise Misuse(f"{file} has no kernels: functions under @tile.kernel or @tile.function")
+def describe(parser: argparse.ArgumentParser) -> None:
+    """Add the place of one kernel."""
+    parser.add_argument("place", metavar="FILE[:NAME]", help="a Python file, and which of its kernels")
+
+
+def chosen(places: list[str]) -> dict[str, Written]:
+    """What is meant by places where anything written will do: all of a file's, or the one named.
+
+    Names are those in the file, with the file before them where another file's kernel has the same.
+    """
+    found: dict[str, Written] = {}
+    for place in places:
+        file, name = split(place)
+        module = _load(file)
+        here = dict([_find(module, name, file)] if name else _written(module))
+        if not here:
+            raise Misuse(f"{file} has no kernels: functions under @tile.kernel or @tile.function")
+        for key, item in here.items():
+            other = found.get(key, item)
+            found[key if other is item else f"{file}:{key}"] = item
     return found
 
 
 def kernel(place: str) -> Kernel:
     """The kernel that is meant by a place: the one named, or a file's only one."""
-    file, name = _split(place)
+    file, name = split(place)
     module = _load(file)
     if name:
         found = _find(module, name, file)[1]
@@ -41,7 +56,7 @@ def kernel(place: str) -> Kernel:
     return next(iter(kernels.values()))
 
 
-def _split(text: str) -> tuple[str, str]:
+def split(text: str) -> tuple[str, str]:
     """File and name; a drive letter's colon is part of the file."""
     if os.path.exists(text):
         return text, ""
@@ -54,10 +69,13 @@ def _split(text: str) -> tuple[str, str]:
 def _load(file: str) -> ModuleType:
     """The module in a file, run as an import would: what stands under ``__main__`` is left out."""
     if not os.path.isfile(file):
-        raise Misuse(f"there is no file {file}")
+        raise Misuse(f"there is no file {file}{_near_file(file)}")
     path = os.path.abspath(file)
     name = os.path.splitext(os.path.basename(path))[0]
-    if name in sys.modules or name in sys.stdlib_module_names:
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) == path:
+        return known
+    if known is not None or name in sys.stdlib_module_names:
         # What others import under this name stays what it is.
         name = f"file_{name}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -66,8 +84,22 @@ def _load(file: str) -> ModuleType:
     sys.path.insert(0, os.path.dirname(path))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        with person.running():
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
+
+
+def _near_file(file: str) -> str:
+    folder, name = os.path.split(file)
+    try:
+        found = [each for each in os.listdir(folder or ".") if each.endswith(".py")]
+    except OSError:
+        return ""
+    return near(name, found)
 
 
 def _written(holder: Any, prefix: str = "") -> Iterator[tuple[str, Written]]:
@@ -85,5 +117,7 @@ def _find(module: ModuleType, name: str, file: str) -> tuple[str, Written]:
         found = getattr(found, part, None)
     if isinstance(found, Written):
         return name, found
-    known = ", ".join(key for key, _ in _written(module)) or "none"
-    raise Misuse(f"{file} has no kernel {name}; its kernels are: {known}")
+    known = [key for key, _ in _written(module)]
+    more = near(name, known) or f"; its kernels are: {', '.join(known) or 'none'}"
+    what = "is in it, and is no kernel" if found is not None else ""
+    raise Misuse(f"{file} has no kernel {name}{f' ({name} {what})' if what else ''}{more}")

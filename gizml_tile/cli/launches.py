@@ -1,42 +1,70 @@
-"""Launches described on the command line: a kernel, its arguments, its grid, and what it is looked at for."""
+"""Launches described on the command line: a kernel with arguments, constants and a grid."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import ast
+import inspect
+import os
+import re
+import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gizml_tile.cli import kernels
-from gizml_tile.cli.misuse import Misuse
-from gizml_tile.described import constant, fill, grid, value
+from gizml_tile.cli.described import constant, fill, grid, value
+from gizml_tile.cli.misuse import Misuse, listed, near
 from gizml_tile.kernel import Gridded, Kernel
+from gizml_tile.signature import Signature
+from gizml_tile.target import Target
+from gizml_tile.tune import OPTIONS
+
+# What an example of a call gives: tensors of one dimension and of two, numbers, constants.
+_EXAMPLES = {1: "f32[1024]", 2: "f32[64,64]"}
+_NUMBER, _CONSTANT = "1", "64"
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel on a grid, and the arguments, constants and options of a call by name."""
+    """A kernel on a grid, and the arguments of a call: those by position, and those by name."""
 
     kernel: Kernel
     gridded: Gridded
+    values: tuple[Any, ...]
     named: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The kernel's own name."""
+        return self.kernel.__name__
 
     @property
     def tensors(self) -> list[np.ndarray[Any, Any]]:
         """The tensors among the arguments, which are set aside but not filled."""
-        return [item for item in self.named.values() if isinstance(item, np.ndarray)]
+        return [item for item in (*self.values, *self.named.values()) if isinstance(item, np.ndarray)]
 
-    def fill(self) -> None:
-        """Put random numbers in all tensors."""
+    def fill(self, seed: int) -> None:
+        """Put random numbers in all tensors, the same for a seed. Raises Misuse where they do not fit."""
+        needed = sum(_memory_of(item) for item in self.tensors)
+        free = _free_bytes()
+        if free is not None and needed > free:
+            raise Misuse(
+                f"the tensors take {needed} bytes, and {free} bytes of memory are free; use smaller ones"
+            )
         for number, item in enumerate(self.tensors):
-            fill(item, number)
+            fill(item, (seed, number))
+
+    def on(self, target: Target) -> dict[str, Any]:
+        """The arguments by name, with the target to look at."""
+        return {**self.named, "kind": target.kind, "arch": target.arch}
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     """Add the options that describe a launch."""
-    parser.add_argument("place", metavar="FILE[:NAME]", help="a Python file, and which of its kernels")
+    kernels.describe(parser)
     parser.add_argument(
         "-a",
         "--argument",
@@ -51,28 +79,118 @@ def describe(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a constant: BM=64",
+        help=f"a constant: BM=64; {' and '.join(OPTIONS)} pin what the planner chooses",
     )
-    parser.add_argument("-g", "--grid", help="the grid, such as 8 or 8,4")
-    parser.add_argument("-k", "--kind", help="the kind of device: cpu, cuda, hip or metal")
-    parser.add_argument("--arch", help="the device's architecture, such as sm_90a")
+    parser.add_argument("-g", "--grid", help="the grid, such as 8 or 8,4, instead of the kernel's own")
+
+
+def describe_seed(parser: argparse.ArgumentParser) -> None:
+    """Add the option of commands that put random numbers in tensors."""
+    told = "another number gives other random tensors (default: 0)"
+    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help=told)
 
 
 def launch(options: argparse.Namespace) -> Launch:
-    """The launch that options describe. Raises Misuse."""
+    """The launch that options describe. Raises Misuse where it does not fit the kernel."""
     kernel = kernels.kernel(options.place)
-    named: dict[str, Any] = {}
-    for text in options.argument:
-        named.update([_parsed(value, text)])
-    for text in options.constant:
-        key, found = _parsed(constant, text)
-        named[key] = found
-    if options.kind:
-        named["kind"] = options.kind
-    if options.arch:
-        named["arch"] = options.arch
-    gridded = kernel[_parsed(grid, options.grid)] if options.grid else Gridded(kernel, kernel.grid)
-    return Launch(kernel, gridded, named)
+    given: dict[str, Any] = {}
+    for parse, texts in ((value, options.argument), (constant, options.constant)):
+        for text in texts:
+            name, found = _parsed(parse, text)
+            if name in given:
+                raise Misuse(f"{name} is given twice")
+            given[name] = found
+    signature = kernel._signature
+    _require_known(signature, given)
+    _require_all(signature, given, kernel, options)
+    if options.grid is None and kernel.grid is None:
+        raise Misuse(f"{kernel.__name__} has no grid of its own; say which with -g 8 or -g 8,4")
+    gridded = Gridded(kernel, kernel.grid if options.grid is None else _parsed(grid, options.grid))
+    # By position, as some parameters are taken by position alone and more than there are by no name.
+    values = [given.pop(name, signature.defaults.get(name)) for name in signature.positional]
+    values += [given.pop(name) for name in sorted(given, key=_number) if _is_rest(signature, name)]
+    return Launch(kernel, gridded, tuple(values), given)
+
+
+def _require_known(signature: Signature, given: dict[str, Any]) -> None:
+    parameters = (*signature.positional, *signature.constants)
+    for name in given:
+        known = name in parameters or name in OPTIONS or _is_rest(signature, name)
+        if not known and signature.more_constants is None:
+            more = near(name, parameters) or f"; it has {_parameters(signature)}"
+            raise Misuse(f"{signature.name} has no parameter {name}{more}")
+
+
+def _require_all(
+    signature: Signature, given: dict[str, Any], kernel: Kernel, options: argparse.Namespace
+) -> None:
+    needed = [*signature.positional, *signature.constants]
+    missing = [name for name in needed if name not in given and name not in signature.defaults]
+    if not missing:
+        return
+    example = " ".join(
+        [
+            *(f"-a {text}" for text in options.argument),
+            *(f"-c {text}" for text in options.constant),
+            *_examples(kernel, missing),
+        ]
+    )
+    if options.grid is not None:
+        example += f" -g {options.grid}"
+    raise Misuse(
+        f"{signature.name} needs {listed(missing)} ({_parameters(signature)}); for example: "
+        f"gizml-tile {options.command} {options.place} {example}"
+    )
+
+
+def _parameters(signature: Signature) -> str:
+    arguments = list(signature.positional)
+    if signature.rest is not None:
+        arguments += [f"{signature.rest}_0", f"{signature.rest}_1", "..."]
+    constants = [
+        f"{name}={signature.defaults[name]!r}" if name in signature.defaults else name
+        for name in signature.constants
+    ]
+    told = [f"the arguments {', '.join(arguments)}"] if arguments else []
+    told += [f"the constants {', '.join(constants)}"] if constants else []
+    return " and ".join(told) or "no parameters"
+
+
+def _is_rest(signature: Signature, name: str) -> bool:
+    """Whether a name such as ``tensors_0`` is one of ``*tensors``."""
+    return signature.rest is not None and re.fullmatch(rf"{signature.rest}_\d+", name) is not None
+
+
+def _number(name: str) -> int:
+    tail = name.rpartition("_")[2]
+    return int(tail) if tail.isdecimal() else 0
+
+
+def _examples(kernel: Kernel, names: list[str]) -> Iterator[str]:
+    """Options that give parameters a value of the kind that the kernel takes there."""
+    ranks = _ranks(kernel)
+    for name in names:
+        if name in kernel._signature.constants:
+            yield f"-c {name}={_CONSTANT}"
+        else:
+            yield f"-a {name}={_EXAMPLES[ranks[name]] if name in ranks else _NUMBER}"
+
+
+def _ranks(kernel: Kernel) -> dict[str, int]:
+    """The dimensions of the blocks in which a kernel's text reads and writes its parameters."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kernel.__wrapped__)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    ranks: dict[str, int] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="read" | "write"), args=[ast.Name(id=name), block, *_]):
+                two = isinstance(block, ast.List | ast.Tuple) and len(block.elts) == 2
+                ranks[name] = 2 if two else 1
+            case ast.Attribute(value=ast.Name(id=name), attr="shape" | "dtype" | "ndim"):
+                ranks.setdefault(name, 1)
+    return ranks
 
 
 def _parsed(parse: Callable[[str], Any], text: str) -> Any:
@@ -80,3 +198,26 @@ def _parsed(parse: Callable[[str], Any], text: str) -> Any:
         return parse(text)
     except ValueError as error:
         raise Misuse(str(error)) from None
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"a seed is a whole number from 0 on, found {text}")
+    return int(text)
+
+
+def _memory_of(tensor: np.ndarray[Any, Any]) -> int:
+    held = (size for size, stride in zip(tensor.shape, tensor.strides, strict=True) if stride)
+    return tensor.itemsize * int(np.prod([*held], dtype=np.int64))
+
+
+def _free_bytes() -> int | None:
+    """How much memory programs can have; None where the system does not say."""
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) << 10
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None

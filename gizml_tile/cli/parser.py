@@ -15,7 +15,8 @@ COMMANDS = {
     "ir": "print the tile IR of a launch",
     "source": "print the code that a launch runs",
     "explain": "print how a launch is compiled, and why",
-    "check": "trace, check and compile a launch, and simulate it on random tensors for a GPU",
+    "check": "trace and compile a launch, and run it on random tensors, for GPUs simulated",
+    "devices": "print the CPU and the GPUs that are here, and what is missing to use others",
     "cache": "show, limit or clear the compiled kernels kept on disk",
 }
 
@@ -23,15 +24,15 @@ COMMANDS = {
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of a command line, ``run`` among them. Raises Misuse; ends the process after a help."""
     if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
-        known = ", ".join(COMMANDS)
-        more = near(arguments[0], COMMANDS) or f"; commands are {known}"
+        more = near(arguments[0], COMMANDS) or f"; commands are {', '.join(COMMANDS)}"
         raise Misuse(f"there is no command {arguments[0]}{more}")
     chosen = [name for name in COMMANDS if name in arguments[:1]]
     parser, commands = parsers(chosen)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         name, word = options.command, unknown[0]
-        more = near(word, options_of(commands[name])) or f"; see gizml-tile {name} --help"
+        known = options_of(commands[name]) if word.startswith("--") else ()
+        more = near(word, known) or f"; see gizml-tile {name} --help"
         raise Misuse(f"{name} takes no {word}{more}")
     return options
 

@@ -135,4 +135,4 @@ def test_the_command_line(capsys, tmp_path, monkeypatch):
     assert main(arguments) == 1
     found = capsys.readouterr().out
     assert f"{file}:5:5: check: check failed: another: in program 0 8 of 1 x 8 elements" in found
-    assert "1 errors" in found
+    assert "1 error, no warnings, no costs; simulated" in found

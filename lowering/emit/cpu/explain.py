@@ -32,7 +32,7 @@ _MODES = {
 }
 
 
-def explain_plan(program: TileProgram, machine: Machine, *, may_alias: bool = False) -> str:
+def explain_plan(program: TileProgram, machine: Machine, *, may_alias: bool = False) -> tuple[str, ...]:
     """The plan of a simplified program, one decision a line."""
     body, packs = plan(program, machine, may_alias=may_alias)
     lines = [f"vectors of {machine.vector} F32 lanes; programs of the grid run on all threads"]
@@ -40,7 +40,7 @@ def explain_plan(program: TileProgram, machine: Machine, *, may_alias: bool = Fa
     lines.extend(_region(body, ""))
     for pack in packs:
         lines.append(_pack(pack, program))
-    return "\n".join(lines) + "\n"
+    return tuple(lines)
 
 
 def _region(plan: RegionPlan, indent: str) -> Iterator[str]:

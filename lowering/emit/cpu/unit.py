@@ -111,8 +111,8 @@ def emit(program: TileProgram, signature: CpuSignature, host: Host) -> CpuArtifa
     return CpuArtifact(module.text(), ENTRY, arena_bytes, _words(program, arguments))
 
 
-def explain(program: TileProgram, signature: CpuSignature, host: Host) -> str:
-    """What ``emit`` decides for a simplified program, and why."""
+def explain(program: TileProgram, signature: CpuSignature, host: Host) -> tuple[str, ...]:
+    """What ``emit`` decides for a simplified program, and why: one decision a line."""
     column_major = tuple(_is_column_major(layout) for layout in signature.layouts)
     normalised = normalise(program, column_major)
     return explain_plan(normalised.program, machine_of(host), may_alias=signature.may_alias)

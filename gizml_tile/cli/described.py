@@ -7,10 +7,12 @@ import math
 import mmap
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from gizml_tile.cli.misuse import near
 from gizml_tile.dtypes import MASK, DType, to_numpy
 
 _TENSOR = re.compile(r"(?P<type>[a-z]\w*)\[(?P<shape>[\d, ]*)\](?::(?P<strides>[-\d, ]+))?")
@@ -33,7 +35,8 @@ def value(text: str) -> tuple[str, Any]:
         raise ValueError(f"{text}: an argument is a tensor such as f32[8,16], or a number")
     dtype = _TYPES.get(match["type"])
     if dtype is None:
-        raise ValueError(f"{text}: no type {match['type']!r}; types are {', '.join(sorted(_TYPES))}")
+        known = ", ".join(sorted(_TYPES))
+        raise ValueError(f"{text}: no type {match['type']!r}{near(match['type'], _TYPES)}; types are {known}")
     shape = _integers(match["shape"])
     strides = _integers(match["strides"]) if match["strides"] else _contiguous(shape)
     if len(strides) != len(shape):
@@ -50,12 +53,15 @@ def constant(text: str) -> tuple[str, object]:
 def grid(text: str) -> tuple[int, ...]:
     """A grid such as ``8`` or ``8,4``. Raises ValueError."""
     try:
-        return _integers(text)
+        sizes = _integers(text)
     except ValueError:
-        raise ValueError(f"{text}: a grid is 1 to 3 integers, such as 8,4") from None
+        sizes = ()
+    if not 1 <= len(sizes) <= 3 or min(sizes) < 0:
+        raise ValueError(f"{text}: a grid is 1 to 3 sizes, such as 8,4")
+    return sizes
 
 
-def fill(tensor: np.ndarray[Any, Any], seed: int) -> None:
+def fill(tensor: np.ndarray[Any, Any], seed: Sequence[int]) -> None:
     """Fill a described tensor with random values: about half of each sign, few of them far from 0."""
     values = np.random.default_rng(seed).normal(0.0, 4.0, tensor.shape)
     tensor[...] = values > 0 if tensor.dtype == bool else values.astype(tensor.dtype)

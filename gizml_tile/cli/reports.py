@@ -1,0 +1,218 @@
+"""What ``--json`` prints: each record is an object with its fields, in their order, and a tuple is an array.
+
+``preview --json`` prints an object of texts by kernel. Fields may be added; those that are here keep their
+names and meanings. Times are in seconds, sizes in bytes, lines and columns count from 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gizml_tile.errors import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A place in the person's source."""
+
+    file: str
+    line: int
+    column: int
+
+    @staticmethod
+    def of(place: Place | None) -> Line | None:
+        """The place as a report has it."""
+        return None if place is None else Line(place.filename, place.line, place.column)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """``ir`` and ``source``: a launch's text for a target, and what it is written in."""
+
+    kernel: str
+    kind: str
+    arch: str
+    language: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """``explain``: what a person is told under a title, line by line."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """``explain``: a way to make an operation, whether it would do, and why or why not."""
+
+    name: str
+    accepted: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """``explain``: how ``what`` of an operation of the person's may be made, best first, and is made."""
+
+    place: Line | None
+    operation: str
+    what: str
+    chosen: str
+    candidates: tuple[Variant, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """``explain``: a line that takes a notable share of the launch and need not, and what to do about it."""
+
+    place: Line | None
+    kind: str
+    text: str
+    fix: str
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """``explain``: how long a launch keeps something busy, at its full rate."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """``explain``. ``spent`` is empty for the CPU, and where it is not known; its longest bounds the launch.
+
+    ``measured_seconds`` is null unless ``--measure`` asked for it.
+    """
+
+    kernel: str
+    kind: str
+    arch: str
+    sections: tuple[Section, ...]
+    variants: tuple[Variants, ...]
+    costs: tuple[Cost, ...]
+    spent: tuple[Resource, ...]
+    measured_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something that ``check`` found: ``kind`` is ``error``, ``warning``, or that of a simulator's finding.
+
+    ``severity`` is ``wrong``, ``warning`` or ``cost``; ``excerpt`` has the line of the source with a caret,
+    where there is more to it than the place; ``count`` says how often it was met.
+    """
+
+    kind: str
+    severity: str
+    place: Line | None
+    text: str
+    excerpt: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """``check`` of one target. ``ran`` is ``simulated``, ``run`` (the CPU) or ``no``, and ``why`` not.
+
+    ``printed`` is what ``p.print`` said.
+    """
+
+    kind: str
+    arch: str
+    ran: str
+    why: str
+    found: tuple[Found, ...]
+    printed: str
+
+    def count(self, severity: str) -> int:
+        """How many findings have a severity."""
+        return sum(each.severity == severity for each in self.found)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """``check``: all targets, in the order in which they were asked for, and the exit status."""
+
+    kernel: str
+    seed: int
+    strict: bool
+    status: int
+    targets: tuple[Checked, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """``devices``: this computer's CPU, what code for it may use, and how many threads a launch has."""
+
+    name: str
+    arch: str
+    features: tuple[str, ...]
+    vector_bits: int
+    threads: int
+    cache_bytes: tuple[int, int, int]
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """``devices``: a GPU. Where launches cannot use it, ``arch`` may be empty and ``problem`` says why."""
+
+    device: str
+    name: str
+    arch: str
+    units: int
+    memory_bytes: int | None
+    driver: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """``devices``: why there is no device of a kind, or what is wanting, and what to do."""
+
+    kind: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """``devices``: what is here. ``assembler`` is the path of ``ptxas``, null where the driver assembles."""
+
+    cpu: Cpu | None
+    gpus: tuple[Gpu, ...]
+    missing: tuple[Missing, ...]
+    assembler: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """``cache list``: a file of the cache, and when it was used, in seconds since 1970."""
+
+    file: str
+    bytes: int
+    used: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """``cache``: where entries are kept (null: turned off), what they take and may take, how many went.
+
+    ``entries`` is null where only sizes were asked for.
+    """
+
+    folder: str | None
+    count: int
+    bytes: int
+    limit_bytes: int
+    removed: int
+    entries: tuple[CacheEntry, ...] | None

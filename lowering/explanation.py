@@ -1,0 +1,67 @@
+"""What is told of a plan, as values: sections of text for a person, and for programs what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gizml_tile.errors import Place
+from gizml_tile.lowering.advice import Advice
+from gizml_tile.lowering.planning.variants import Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Lines under a title; the text of a CPU's plan is one section without a title."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which variants were considered for an operation of the person's, and which was chosen."""
+
+    place: Place | None
+    operation: str
+    what: str
+    choice: Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The least time that a launch takes: how long each resource is busy at its full rate, in seconds."""
+
+    programs: int
+    spent: Mapping[str, float]
+
+    @property
+    def resource(self) -> str:
+        """What takes longest."""
+        return max(self.spent, key=lambda name: self.spent[name])
+
+    @property
+    def seconds(self) -> float:
+        """How long that takes."""
+        return self.spent[self.resource]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A plan in words. ``head`` names program and target; ``measured`` is the time of a launch in seconds."""
+
+    head: str
+    sections: tuple[Section, ...]
+    decisions: tuple[Decision, ...] = ()
+    costs: tuple[Advice, ...] = ()
+    bound: Bound | None = None
+    measured: float | None = None
+
+    def __str__(self) -> str:
+        lines = [self.head] if self.head else []
+        for section in self.sections:
+            if section.title:
+                lines += ["", section.title, *(f"  {line}" for line in section.lines)]
+            else:
+                lines += section.lines
+        return "\n".join(lines) + "\n"
