@@ -5,7 +5,24 @@ from typing import Any
 
 from gizml_tile import dispatch as dispatch
 from gizml_tile import layout as layout
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64, DType
+from gizml_tile.dtypes import (
+    BF16,
+    E5M2,
+    F16,
+    F32,
+    F64,
+    FP8,
+    I8,
+    I16,
+    I32,
+    I64,
+    MASK,
+    U8,
+    U16,
+    U32,
+    U64,
+    DType,
+)
 from gizml_tile.errors import TileError
 from gizml_tile.grids import cdiv
 from gizml_tile.helpful import missing_name
@@ -32,6 +49,7 @@ __all__ = [
     "E5M2",
     "F16",
     "F32",
+    "F64",
     "FP8",
     "I8",
     "I16",

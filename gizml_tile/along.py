@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gizml_tile.combining import built_in, trace_function
-from gizml_tile.dtypes import I32, I64, MASK, U32, DType, integer_range, math_dtype
+from gizml_tile.dtypes import F64, I32, I64, MASK, U32, DType, integer_range, math_dtype
 from gizml_tile.lifting import axis_of_tile, describe, number, sizes
 from gizml_tile.nodes import Combining, Const, Region, Sorting, broadcast
 from gizml_tile.operators import Operators
@@ -65,7 +65,8 @@ class AlongAxis(Operators):
         """The product along an axis; integers wrap.
 
         Floats are multiplied in F32 in an order that may differ between devices: n of them are within
-        (n - 1) * 2^-24 of the product, relative to it, where nothing overflows or underflows.
+        (n - 1) * 2^-24 of the product, relative to it, where nothing overflows or underflows; F64 in F64,
+        within (n - 1) * 2^-53.
         """
         along = axis_of_tile(axis, "prod")
         a = self._numbers("prod")
@@ -93,8 +94,8 @@ class AlongAxis(Operators):
         later place, f gives the pair of both, and the result is the pair of all.
 
         The function computes element by element from its operands and numbers alone, and gives the types
-        that it takes (F32, I32, I64, U32 or U64). Earlier stands before later in every call, so it need not
-        commute; which neighbours meet first may differ between devices.
+        that it takes (F32, F64, I32, I64, U32 or U64). Earlier stands before later in every call, so it need
+        not commute; which neighbours meet first may differ between devices.
         """
         along = axis_of_tile(axis, "reduce")
         return self._combined("reduce", function, along, others)
@@ -103,7 +104,7 @@ class AlongAxis(Operators):
         """The running sum along an axis: each element with all before it, or with all after it.
 
         Masks are counted in I32; integers wrap. Floats are added in F32 in an order that may differ between
-        devices, within n * 2^-24 of the sum of the magnitudes of the n values in it.
+        devices, within n * 2^-24 of the sum of the magnitudes of the n values in it; F64 in F64, n * 2^-53.
         """
         return self._running("cumsum", "add", axis, reverse)
 
@@ -162,6 +163,11 @@ class AlongAxis(Operators):
             lowest = integer_range(signed)[0]
             values, places = a.to(signed).xor(lowest)._sorted(name, axis, keep, descending)
             return values.xor(lowest).to(a.dtype), places
+        if a.dtype is F64:
+            lowest, highest = integer_range(I64)
+            keys = a.ne(a).select(lowest if descending else highest, _turned(a.bitcast(I64)))
+            values, places = keys._sorted(name, axis, keep, descending)
+            return _turned(values).bitcast(F64), places
         first = a._make("sort", (a,), Sorting(axis, descending, keep))
         return first, first._make("part", (first,), 1)
 
@@ -249,6 +255,11 @@ class AlongAxis(Operators):
     def _dtype(self) -> DType:
         assert self._node.dtype is not None
         return self._node.dtype
+
+
+def _turned(bits: Any) -> Any:
+    """The bits of F64 as integers of the same order, and back."""
+    return bits.xor(bits.shr(63).and_(integer_range(I64)[1]))
 
 
 def _reduced(

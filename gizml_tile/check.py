@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from gizml_tile.dtypes import ACCUMULATED, F32, I32, I64, MASK, MATHEMATICAL, U32, DType, math_dtype
+from gizml_tile.dtypes import ACCUMULATED, F32, F64, I32, I64, MASK, MATHEMATICAL, U32, DType, math_dtype
 from gizml_tile.nodes import (
     APPROXIMABLE,
     ARITHMETIC,
@@ -16,6 +16,7 @@ from gizml_tile.nodes import (
     EFFECTS,
     ELEMENTWISE,
     RANDOM,
+    UNARY_DOUBLE,
     UNARY_FLOAT,
     Combining,
     Const,
@@ -267,7 +268,8 @@ def _float_function(node: Node, program: TileProgram) -> None:
         assert type(node.attr) is bool, f"{node}: {node.attr!r}"
     else:
         _no_attribute(node)
-    _expect(node, a.shape, F32)
+    assert a.dtype is not F64 or node.op in UNARY_DOUBLE, f"{node} of {a}"
+    _expect(node, a.shape, math_dtype(_dtype(a)))
 
 
 def _to(node: Node, program: TileProgram) -> None:
@@ -489,11 +491,11 @@ def _select(node: Node, program: TileProgram) -> None:
 def _fma(node: Node, program: TileProgram) -> None:
     _operands(node, 3)
     shape, dtype = _same_kind(node)
-    assert shape and dtype is F32, f"{node} of {dtype}"
+    assert shape and dtype in (F32, F64), f"{node} of {dtype}"
     assert isinstance(node.attr, tuple) and [type(each) for each in node.attr] == [bool, bool], (
         f"{node}: {node.attr!r}"
     )
-    _expect(node, shape, F32)
+    _expect(node, shape, dtype)
 
 
 def _print(node: Node, program: TileProgram) -> None:
@@ -522,7 +524,7 @@ def _dot(node: Node, program: TileProgram) -> None:
     assert floats or all(_dtype(each).is_integer and _dtype(each).bits == 8 for each in (a, b)), (
         f"{node}: {a.dtype} {b.dtype}"
     )
-    shape, dtype = (a.shape[0], b.shape[1]), F32 if floats else I32
+    shape, dtype = (a.shape[0], b.shape[1]), promote(_dtype(a), _dtype(b))
     _shape(node, shape)
     for each in c:
         assert each.shape == shape and each.dtype is dtype, f"{node}: accumulates into {each}"

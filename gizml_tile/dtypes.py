@@ -24,6 +24,7 @@ class DType(IntEnum):
     U32 = 11
     U64 = 12
     E5M2 = 13
+    F64 = 14
 
     @property
     def bits(self) -> int:
@@ -57,17 +58,17 @@ class DType(IntEnum):
         return self.name
 
 
-MASK, F32, F16, BF16 = DType.MASK, DType.F32, DType.F16, DType.BF16
+MASK, F64, F32, F16, BF16 = DType.MASK, DType.F64, DType.F32, DType.F16, DType.BF16
 # OCP's types of 8 bits: E4M3, which has no infinities and more bits, and E5M2, the upper half of an F16.
 FP8, E5M2 = DType.FP8, DType.E5M2
 I8, U8, I16, U16 = DType.I8, DType.U8, DType.I16, DType.U16
 I32, U32, I64, U64 = DType.I32, DType.U32, DType.I64, DType.U64
 
-FLOATS = frozenset({F32, F16, BF16, FP8, E5M2})
+FLOATS = frozenset({F64, F32, F16, BF16, FP8, E5M2})
 UNSIGNED = frozenset({U8, U16, U32, U64})
 INTEGERS = frozenset({I8, I16, I32, I64}) | UNSIGNED
 # The types that mathematics is done in, beside masks.
-MATHEMATICAL = frozenset({F32, I32, I64, U32, U64})
+MATHEMATICAL = frozenset({F32, F64, I32, I64, U32, U64})
 # What several programs may add to, or take the largest of, in memory.
 ACCUMULATED = frozenset({F32, F16, BF16, I32, I64, U32, U64})
 
@@ -75,12 +76,13 @@ _BITS = {
     **dict.fromkeys((MASK, I8, U8, FP8, E5M2), 8),
     **dict.fromkeys((I16, U16, F16, BF16), 16),
     **dict.fromkeys((I32, U32, F32), 32),
-    **dict.fromkeys((I64, U64), 64),
+    **dict.fromkeys((I64, U64, F64), 64),
 }
 
 # The names NumPy and ml_dtypes give these types (ml_dtypes registers its own with NumPy).
 _NUMPY_NAMES = {
     "bool": MASK,
+    "float64": F64,
     "float32": F32,
     "int32": I32,
     "int64": I64,
@@ -116,10 +118,10 @@ def integer_range(dtype: DType) -> tuple[int, int]:
 def math_dtype(dtype: DType) -> DType:
     """The type that mathematics on ``dtype`` is done in: F32 for floats, I32 for integers of up to 16 bits.
 
-    I32, I64, U32 and U64 compute in themselves.
+    F64, I32, I64, U32 and U64 compute in themselves.
     """
     if dtype in FLOATS:
-        return F32
+        return F64 if dtype is F64 else F32
     if dtype in INTEGERS:
         return dtype if dtype in MATHEMATICAL else I32
     return MASK

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from gizml_tile.dtypes import I32, MASK, U32, DType, math_dtype
+from gizml_tile.dtypes import F64, I32, MASK, U32, DType, math_dtype
 from gizml_tile.lifting import lift, number
 from gizml_tile.nodes import BITWISE, Attr, Node, broadcast, promote
 from gizml_tile.tracing import Trace, Value, article, fail, noun
 
 _INTEGER_DIVISIONS = frozenset({"rem", "floordiv", "floormod"})
 _SHIFTS = frozenset({"shl", "shr"})
+# What floats have in F32 and narrower types alone.
+_SINGLE = frozenset({"pow", "rem", "floormod"})
 _MASK_OPS = frozenset({"and_", "or_", "eq", "ne"})
 _SIGNS = {
     "add": "+",
@@ -75,6 +77,11 @@ def _check_types(op: str, a: Node, b: Node) -> None:
         )
     if integers and op == "pow":
         fail(f"** takes no exponents in {article(noun(b))}; convert both tiles with .to(F32)")
+    if op in _SINGLE and F64 in (a.dtype, b.dtype):
+        fail(
+            f"{op}{_spoken(op)} of floats is there in F32, found {article(noun(a))} and {article(noun(b))}; "
+            "convert with .to(F32)"
+        )
     if not integers and op == "floordiv":
         fail(f"// takes integer tiles, found {noun(a)} and {noun(b)}; for floats write (a / b).floor()")
     if op == "mulhi" and promote(a.dtype, b.dtype) not in (I32, U32):
@@ -100,11 +107,16 @@ def _check_shift(op: str, left_type: DType | None, right: object) -> None:
         fail(f"{op} moves by 0 to {bits - 1} bits, found {host}")
 
 
+def _spoken(op: str) -> str:
+    """The operator of an operation in brackets, if it has one."""
+    return f" ({_SIGNS[op]})" if op in _SIGNS else ""
+
+
 def _shapes_differ(op: str, a: Node, b: Node) -> NoReturn:
-    sign = f"{op} ({_SIGNS[op]})" if op in _SIGNS else op
     hint = (
         "transpose one of them with .T"
         if a.shape == b.shape[::-1]
         else "take blocks of one shape, or reduce one along an axis (which stays as size 1)"
     )
-    fail(f"{sign} needs sizes that are equal or 1, found {list(a.shape)} and {list(b.shape)}; {hint}")
+    found = f"found {list(a.shape)} and {list(b.shape)}"
+    fail(f"{op}{_spoken(op)} needs sizes that are equal or 1, {found}; {hint}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, Any
 
-from gizml_tile.dtypes import F32, I32, MASK, DType, math_dtype
+from gizml_tile.dtypes import F32, F64, I32, I64, MASK, DType, integer_range, math_dtype
 from gizml_tile.lifting import describe, lift, number, storage_type
-from gizml_tile.nodes import APPROXIMABLE, Const, broadcast
+from gizml_tile.nodes import APPROXIMABLE, UNARY_DOUBLE, Const, broadcast
 from gizml_tile.operators import Operators
 from gizml_tile.tracing import Value, fail
 
@@ -21,6 +21,10 @@ class Functions(Operators):
     Those of floats compute in F32 and give F32, the same bits on every device. "Within 3 ulp" holds for
     every argument. Where a function takes ``approx=True``, or after ``p.approx()``, a GPU may use its own
     function instead, whose error is said; elsewhere that changes nothing.
+
+    Of F64 they compute in F64 and give F64, never approximately, as far as they are there: sqrt, rsqrt,
+    reciprocal, relu and those that round to integers, ``fma``, ``copysign``, and ``pow`` with integers of -8
+    to 8 and halves. The others say so.
     """
 
     __slots__ = ()
@@ -156,7 +160,9 @@ class Functions(Operators):
         from gizml_tile.tile import Tile
 
         trace = self._block.trace
-        nodes = [trace.use(self), *(lift(trace, each, self.dtype, "fma") for each in (factor, addend))]
+        kinds = [each.dtype for each in (self, factor, addend) if isinstance(each, Tile)]
+        beside = F64 if F64 in kinds else self.dtype
+        nodes = [trace.use(self), *(lift(trace, each, beside, "fma") for each in (factor, addend))]
         found = [node.dtype for node in nodes]
         if not all(dtype is not None and dtype.is_float for dtype in found):
             fail(
@@ -212,10 +218,12 @@ class Functions(Operators):
         from gizml_tile.tile import Tile
 
         size, trace = self._float("copysign"), self._block.trace
-        other = Tile(trace.blocks[-1], lift(trace, sign, F32, "copysign"))._float("copysign")
-        bits = size.to(F32).bitcast(I32).and_(0x7FFFFFFF)
-        signs = other.to(F32).bitcast(I32).and_(-0x80000000)
-        return bits.or_(signs).bitcast(F32)  # type: ignore[no-any-return]
+        other = Tile(trace.blocks[-1], lift(trace, sign, self.dtype, "copysign"))._float("copysign")
+        kind, whole = (F64, I64) if F64 in (size.dtype, other.dtype) else (F32, I32)
+        highest = integer_range(whole)[0]
+        bits = size.to(kind).bitcast(whole).and_(~highest)
+        signs = other.to(kind).bitcast(whole).and_(highest)
+        return bits.or_(signs).bitcast(kind)  # type: ignore[no-any-return]
 
     def isnan(self) -> Tile:
         """The mask of what is no number."""
@@ -247,7 +255,7 @@ class Functions(Operators):
 
     def bitcast(self, dtype: object) -> Tile:
         """The same bits as another type of the same width: F32, I32 and U32, F16, BF16, I16 and
-        U16, FP8, E5M2, I8 and U8, I64 and U64.
+        U16, FP8, E5M2, I8 and U8, F64, I64 and U64.
 
         Of a NaN they are those of some NaN.
         """
@@ -283,6 +291,8 @@ class Functions(Operators):
 
     def _function(self, op: str, approx: builtins.bool = False) -> Tile:
         self._float(op)
+        if self.dtype is F64 and op not in UNARY_DOUBLE:
+            fail(f"{op} is there in F32, found {self._what()}; write x.to(F32).{op}(), which gives F32")
         if op in APPROXIMABLE:
             return self._make(op, (self,), self._block.trace.approximation(builtins.bool(approx)))
         return self._make(op, (self,))

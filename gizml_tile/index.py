@@ -129,12 +129,13 @@ class Index(Operators):
         return result
 
     def value(self, dtype: object = F32) -> Tile:
-        """The index as a [1, 1] tile: F32 (exact below 2^24), I64, or I32, U32 and U64 (wrap)."""
+        """The index as a [1, 1] tile: F32 (exact up to 2^24), F64 (2^53), I64, or I32, U32 and U64 (wrap)."""
         from gizml_tile.tile import Tile
 
         kind = storage_type(dtype, "value")
         if kind not in MATHEMATICAL:
-            fail(f"value gives F32, I32, I64, U32 or U64, found {kind}; convert with .value().to({kind})")
+            known = "F32, F64, I32, I64, U32 or U64"
+            fail(f"value gives {known}, found {kind}; convert with .value().to({kind})")
         trace = self._block.trace
         return Tile(trace.blocks[-1], trace.record("value", (trace.use(self),), kind))
 

@@ -177,7 +177,8 @@ def lift(trace: Trace, value: object, beside: DType | None, what: str) -> Node:
             fail(f"{what} of a mask and {host!r}: masks combine with masks, True and False")
         return trace.record("const", (), Const((1, 1), MASK, host))
     if beside is None or beside.is_float:
-        return trace.record("const", (), Const((1, 1), F32, round_to(host, F32)))
+        kind = F32 if beside is None else math_dtype(beside)
+        return trace.record("const", (), Const((1, 1), kind, round_to(host, kind)))
     if isinstance(host, float):
         fail(
             f"{what} of an {beside} tile and {host!r}: integers and floats do not mix; "

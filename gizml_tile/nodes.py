@@ -31,7 +31,7 @@ neg abs                   a                                (a may be an index)
 exp exp2 log log2 sin cos a                                approx: bool
 sigmoid tanh silu gelu
 reciprocal
-expm1 log1p softplus erf  a                                floats, in F32
+expm1 log1p softplus erf  a                                floats, in F32 (some of them in F64)
 gelu_erf relu sqrt rsqrt
 floor ceil trunc round
 popcount clz              a                                integers: bits that are set, zeros before the first
@@ -75,7 +75,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gizml_tile.dtypes import F32, I32, I64, MASK, U32, U64, DType, math_dtype
+from gizml_tile.dtypes import F32, F64, I32, I64, MASK, U32, U64, DType, math_dtype
 from gizml_tile.errors import Place
 
 Shape = tuple[int, ...]
@@ -326,6 +326,8 @@ APPROXIMABLE = frozenset("exp exp2 log log2 sin cos sigmoid tanh silu gelu recip
 UNARY_FLOAT = APPROXIMABLE | frozenset(
     "expm1 log1p softplus erf gelu_erf relu sqrt rsqrt floor ceil trunc round".split()
 )
+# Those that are there in F64 as well.
+UNARY_DOUBLE = frozenset("reciprocal relu sqrt rsqrt floor ceil trunc round".split())
 COUNTS = frozenset({"popcount", "clz"})
 MOVES = frozenset("reshape slice concat interleave".split())
 UNARY = UNARY_FLOAT | COUNTS | frozenset("neg abs not_ to bitcast transpose".split())
@@ -384,19 +386,20 @@ def broadcast(*shapes: Shape) -> Shape | None:
     return (result[0], result[1])
 
 
+# Where two different types of mathematics meet.
+_MEETING = {frozenset({F32, F64}): F64, frozenset({I32, I64}): I64, frozenset({U32, U64}): U64}
+
+
 def promote(a: DType, b: DType) -> DType | None:
     """The type that mathematics on two types gives; None where they do not mix without ``to``.
 
-    Integers with a sign, and those of 8 and 16 bits, meet in I32 or I64; U32 and U64 meet in U64. Neither
-    of those two mixes with the others: no type of 64 bits holds the values of both.
+    F32 and F64 meet in F64. Integers with a sign, and those of 8 and 16 bits, meet in I32 or I64; U32 and U64
+    meet in U64. Neither of those two mixes with the others: no type of 64 bits holds the values of both.
     """
     left, right = math_dtype(a), math_dtype(b)
     if left is right:
         return left
-    for meeting in ({I32, I64}, {U32, U64}):
-        if {left, right} == meeting:
-            return I64 if I64 in meeting else U64
-    return None
+    return _MEETING.get(frozenset({left, right}))
 
 
 def make(
@@ -526,8 +529,7 @@ def _value(
             assert isinstance(attr, int)
             return args[0].shape, part_dtype(args[0], attr)
         case "dot":
-            floats = args[0].dtype is not None and args[0].dtype.is_float
-            return (args[0].shape[0], args[1].shape[1]), F32 if floats else I32
+            return (args[0].shape[0], args[1].shape[1]), _promoted(args[:2])
         case "select":
             same = args[1].dtype is args[2].dtype
             shape = () if args[1].is_index else _broadcast(args)

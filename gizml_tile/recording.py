@@ -7,7 +7,8 @@ program as far as there is room. A record is the number of its node (`sites`), f
 - of ``print`` each value's words: an index, or a tile's elements row by row, of a large tile its corners;
 - of ``check`` how many elements are false, the number of the first one row by row, and the value there.
 
-Floats are the bits of F32. The stores that make records are lowering/tile_passes/records.py.
+F64 are their bits, other floats those of F32. The stores that make records are
+lowering/tile_passes/records.py.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from gizml_tile.dtypes import I64, MASK, DType
+from gizml_tile.dtypes import F64, I64, MASK, DType
 from gizml_tile.errors import Place
 from gizml_tile.nodes import RECORDS, Message, Node, Shape, TileProgram
 
@@ -131,7 +132,9 @@ def _recorded(site: Site) -> Iterator[tuple[Shape, DType]]:
 
 def _value(found: Array, shape: Shape, dtype: DType) -> Array:
     """A value of its own shape; what was not recorded of a large tile is 0."""
-    if dtype.is_float:
+    if dtype is F64:
+        found = found.view(np.float64)
+    elif dtype.is_float:
         found = found.astype(np.int32).view(np.float32)
     elif dtype is MASK:
         found = found.astype(bool)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, F64, FP8, DType
 
 Number = int | float | bool
 
 # Bits of the significand, the exponent of the smallest subnormal, the largest finite value.
 FLOAT_FORMATS = {
+    F64: (53, -1074, float.fromhex("0x1.fffffffffffffp1023")),
     F32: (24, -149, float.fromhex("0x1.fffffep127")),
     F16: (11, -24, 65504.0),
     BF16: (8, -133, float.fromhex("0x1.fep127")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gizml_tile.dtypes import F32, I32, U32, DType
+from gizml_tile.dtypes import F32, F64, I32, U32, DType
 from gizml_tile.lifting import describe
 from gizml_tile.rounding import FLOAT_FORMATS
 from gizml_tile.tracing import Value, fail
@@ -14,7 +14,9 @@ _DIGITS, _LEAST_NORMAL = 24, -126  # of F32
 
 def round_randomly(tile: Any, kind: DType, random: object) -> Any:
     """A float tile rounded to a type of fewer bits by random ones, as ``Tile.to`` says."""
-    if not tile.dtype.is_float or not kind.is_float or kind is F32:
+    if tile.dtype is F64 and kind.is_float:
+        fail(f"random rounds F32 and narrower floats, found {describe(tile)}; convert it with .to(F32)")
+    if not tile.dtype.is_float or not kind.is_float or kind in (F32, F64):
         fail(f"random rounds floats to a float type of fewer bits, found {describe(tile)} to {kind}")
     if not isinstance(random, Value) or random._node.dtype not in (I32, U32) or not random._node.is_tile:
         fail(f"random takes a U32 tile, as p.random gives, found {describe(random)}")

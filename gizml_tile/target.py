@@ -39,6 +39,7 @@ class Facts:
     group_matrix         asynchronous matrix operations of four warps on workgroup memory
     cluster              workgroups that run together and reach each other's workgroup memory
     nan_minimum          the smaller and the larger of two floats, NaN if one is
+    f64                  mathematics in F64
     exp2_f32 tanh_f32    approximate functions
     add_f32x4 max_i64 .. atomic operations on so many neighbours in memory
     exchange_16 ..       elements of so many bits compared and exchanged, atomically
@@ -72,7 +73,7 @@ _INTEGER_ATOMICS = [f"{op}_{kind}" for op in ("add", "max", "min") for kind in (
 _EXCHANGES = "exchange_16 exchange_32 exchange_64".split()
 _TURING = frozenset(
     [
-        *"matrix_load f16_16x8x8 i8_8x8x16 tanh_f32 exp2_f32 near_reciprocal".split(),
+        *"matrix_load f16_16x8x8 i8_8x8x16 tanh_f32 exp2_f32 near_reciprocal f64".split(),
         *("add_f32", "add_f16", *_INTEGER_ATOMICS, *_EXCHANGES),
     ]
 )
@@ -147,8 +148,8 @@ _NVIDIA = {
 # Matrix cores of CDNA 2, 3 and 4, and of RDNA 3 and 4. CDNA 3 multiplies FP8 of another encoding than ours.
 _MFMA_F16 = "mfma_f16_16x16x16 mfma_f16_32x32x8 mfma_bf16_16x16x16 mfma_bf16_32x32x8".split()
 _MFMA_F32 = "mfma_f32_16x16x4 mfma_f32_32x32x2".split()
-_AMD_ATOMICS = ["add_f32", *_INTEGER_ATOMICS, *_EXCHANGES]
-_CDNA = frozenset([*_AMD_ATOMICS, *_MFMA_F16, *_MFMA_F32, "exp2_f32"])
+_AMD_ABILITIES = ["f64", "add_f32", *_INTEGER_ATOMICS, *_EXCHANGES]
+_CDNA = frozenset([*_AMD_ABILITIES, *_MFMA_F16, *_MFMA_F32, "exp2_f32"])
 _CDNA2 = _CDNA | {"mfma_i8_16x16x16", "mfma_i8_32x32x8"}
 _CDNA3 = _CDNA | {"mfma_i8_16x16x32", "mfma_i8_32x32x16"}
 _CDNA4 = _CDNA3 | frozenset(
@@ -156,9 +157,9 @@ _CDNA4 = _CDNA3 | frozenset(
     "mfma_fp8_32x32x16 mfma_i8_16x16x64 mfma_i8_32x32x32".split()
 )
 _RDNA3 = frozenset(
-    [*_AMD_ATOMICS, *"wmma11_f16_16x16x16 wmma11_bf16_16x16x16 wmma11_i8_16x16x16 exp2_f32".split()]
+    [*_AMD_ABILITIES, *"wmma11_f16_16x16x16 wmma11_bf16_16x16x16 wmma11_i8_16x16x16 exp2_f32".split()]
 )
-_RDNA4 = frozenset(_AMD_ATOMICS) | frozenset(
+_RDNA4 = frozenset(_AMD_ABILITIES) | frozenset(
     "wmma12_f16_16x16x16 wmma12_bf16_16x16x16 wmma12_fp8_16x16x16 wmma12_i8_16x16x16 exp2_f32".split()
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gizml_tile.along import AlongAxis
-from gizml_tile.dtypes import F32, MASK, DType, math_dtype
+from gizml_tile.dtypes import F32, F64, MASK, DType, math_dtype
 from gizml_tile.elementwise import binary
 from gizml_tile.functions import Functions
 from gizml_tile.lifting import (
@@ -27,8 +27,10 @@ _PRECISIONS = ("f32", "tf32")
 class Tile(Functions, AlongAxis, Shaping, Packed):
     """A block of values: ``shape`` is (rows, columns), ``dtype`` the storage type of its values.
 
-    Values of float types are computed with in F32, those of integer types in I32, I64, U32 or U64. Wherever a
-    method takes another tile, an index or a Python number does as well.
+    Values of float types are computed with in F32, those of integer types in I32, I64, U32 or U64. F64 is
+    computed with in F64, also beside narrower floats, which widen exactly; ``to(F32)`` asks for F32 again.
+    Wherever a method takes another tile, an index or a Python number does as well; a number beside an F64
+    tile keeps all of its bits.
     """
 
     __slots__ = ("_uniform",)
@@ -42,7 +44,7 @@ class Tile(Functions, AlongAxis, Shaping, Packed):
 
     @property
     def dtype(self) -> DType:
-        """The storage type: what the values were read as, F32 after mathematics, MASK for a mask."""
+        """The storage type: what the values were read as, F32 (or F64) after mathematics, MASK for a mask."""
         assert self._node.dtype is not None
         return self._node.dtype
 
@@ -237,6 +239,8 @@ class Tile(Functions, AlongAxis, Shaping, Packed):
                 f"dot takes two float tiles or two 8-bit integer tiles, found {article(noun(a))} and "
                 f"{article(noun(b))}; convert with .to(dtype)"
             )
+        if F64 in (self.dtype, other.dtype):
+            fail(f"dot takes no F64, found {article(noun(a))} and {article(noun(b))}; convert with .to(F32)")
         if a.shape[1] != b.shape[0]:
             hint = (
                 "transpose the second: other.T"

@@ -283,8 +283,8 @@ def noun(node: Node) -> str:
 
 def article(text: str) -> str:
     """The text with ``a`` or ``an`` before it."""
-    # F32 and F16 are spoken with a vowel first.
-    vowel = text[:1].lower() in "aeio" or text.startswith(("F32", "F16", "FP8"))
+    # F64, F32 and F16 are spoken with a vowel first.
+    vowel = text[:1].lower() in "aeio" or text.startswith(("F64", "F32", "F16", "FP8"))
     return f"{'an' if vowel else 'a'} {text}"
 
 

@@ -52,6 +52,7 @@ _DTYPES = {
     (1, 64): DType.U64,
     (2, 16): DType.F16,
     (2, 32): DType.F32,
+    (2, 64): DType.F64,
     (4, 16): DType.BF16,
     (6, 8): DType.MASK,
     (10, 8): DType.FP8,

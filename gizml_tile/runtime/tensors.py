@@ -20,8 +20,8 @@ from .objects import DATA_AT, layout_holds
 _NUMPY_DTYPES: dict[Any, DType] = {}
 _TORCH_DTYPES: dict[Any, DType] = {}
 _SUPPORTED = (
-    "float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8, uint8, int16, uint16, int32, uint32, "
-    "int64, uint64 and bool"
+    "float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8, uint8, int16, uint16, int32, "
+    "uint32, int64, uint64 and bool"
 )
 # The device of memory that no driver knows.
 _SOME_GPU = "cuda"

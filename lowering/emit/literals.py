@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, F64, DType
 from gizml_tile.lowering.kernel_ir.instructions import Number
 from gizml_tile.rounding import round_to
 
@@ -15,6 +15,8 @@ def bits(number: Number, dtype: DType) -> int:
     if not dtype.is_float:
         return int(number) & ((1 << dtype.bits) - 1)
     value = round_to(number, dtype)
+    if dtype is F64:
+        return int.from_bytes(struct.pack(">d", value), "big")
     if dtype is F32:
         return int.from_bytes(struct.pack(">f", value), "big")
     if dtype is BF16:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gizml_tile.dtypes import F32, I32
+from gizml_tile.dtypes import F32, F64, I32, I64, DType
 from gizml_tile.lowering.expand.chunks import extreme
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
 from gizml_tile.lowering.math import clamp_by_select
@@ -15,14 +15,18 @@ _ONE_BITS = 0x3F800000
 
 
 class KernelArithmetic:
-    """The operations of `math.Arithmetic` on F32 and I32 values of any count, appended to a builder."""
+    """The operations of `math.Arithmetic` on F32 and I32 values of any count, appended to a builder.
 
-    def __init__(self, build: Builder, target: Target) -> None:
+    With F64 as the type of floats, on those and I64.
+    """
+
+    def __init__(self, build: Builder, target: Target, dtype: DType = F32) -> None:
         self._build = build
         self._target = target
+        self._floats, self._bits = dtype, I64 if dtype is F64 else I32
 
     def constant(self, value: float) -> Value:
-        return self._build.constant(value, F32)
+        return self._build.constant(value, self._floats)
 
     def add(self, a: Value, b: Value) -> Value:
         return self._build.map("add", a, b)
@@ -38,7 +42,7 @@ class KernelArithmetic:
 
     def reciprocal(self, a: Value) -> Value:
         one = self.constant(1.0)
-        if not self._target.can("near_reciprocal"):
+        if self._floats is F64 or not self._target.can("near_reciprocal"):
             return self.div(one, a)
         near = self._build.map("reciprocal", a)
         return self.fma(near, self.fma(self.negate(a), near, one), near)
@@ -68,13 +72,13 @@ class KernelArithmetic:
         return self._build.map("select", mask, yes, no)
 
     def bits_constant(self, value: int) -> Value:
-        return self._build.constant(value, I32)
+        return self._build.constant(value, self._bits)
 
     def as_bits(self, a: Value) -> Value:
-        return self._build.bitcast(a, I32)
+        return self._build.bitcast(a, self._bits)
 
     def from_bits(self, bits: Value) -> Value:
-        return self._build.bitcast(bits, F32)
+        return self._build.bitcast(bits, self._floats)
 
     def bits_add(self, a: Value, b: Value) -> Value:
         return self._build.map("add", a, b)
@@ -116,16 +120,16 @@ class KernelArithmetic:
         return self._build.map("select", mask, yes, no)
 
     def bits_to_float(self, bits: Value) -> Value:
-        return self._build.convert(bits, F32)
+        return self._build.convert(bits, self._floats)
 
     def float_to_bits(self, a: Value) -> Value:
-        return self._build.convert(a, I32)
+        return self._build.convert(a, self._bits)
 
     def at_most(self, a: Value, high: float) -> Value:
         return self._build.map("min", a, self.constant(high))
 
     def clamp(self, a: Value, low: float, high: float) -> Value:
-        if not self._target.can("nan_minimum"):
+        if self._floats is F64 or not self._target.can("nan_minimum"):
             return clamp_by_select(self, a, low, high)
         below = self._build.map("minimum", a, self.constant(high))
         return self._build.map("maximum", below, self.constant(low))

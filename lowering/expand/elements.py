@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
-from gizml_tile.dtypes import F32, I32, I64, DType, math_dtype
+from gizml_tile.dtypes import I32, I64, DType, math_dtype
 from gizml_tile.layout.shuffle import copies
 from gizml_tile.lowering.expand import storage
 from gizml_tile.lowering.expand.expansion import Expansion
@@ -111,7 +111,7 @@ def _pad(x: Expansion, elements: Elements, dtype: DType) -> Value:
     """The pad as a register of the tensor's type."""
     if not dtype.is_float:
         return x.build.constant(elements.pad, dtype)
-    return storage.convert(x.build, x.target, x.build.constant(float(elements.pad), F32), dtype)
+    return storage.convert(x.build, x.target, x.build.constant(float(elements.pad), math_dtype(dtype)), dtype)
 
 
 def _update(x: Expansion, memory: Access, value: Value, offsets: Value, mask: Value | None) -> None:

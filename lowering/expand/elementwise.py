@@ -110,9 +110,9 @@ def _binary(build: Builder, op: str, dtype: DType, a: Value, b: Value) -> Value:
         return build.map(op, a, b)
     if op in _SAME:
         return build.map(_SAME[op], a, b)
-    if dtype is F32:
+    if dtype.is_float:
         assert op == "div", f"no {op} of floats"
-        return _quotient(build, a, b)
+        return _quotient(build, a, b) if dtype is F32 else build.map("div", a, b)
     if op in _SHIFTS:
         return _SHIFTS[op](build, a, b)
     division = partial(_DIVISIONS[op], build, nonnegative=dtype.is_unsigned)
@@ -209,9 +209,9 @@ def _select(build: Builder, target: Target, node: Node, args: Sequence[Value]) -
 
 
 def _fma(build: Builder, target: Target, node: Node, args: Sequence[Value]) -> Value:
-    assert isinstance(node.attr, tuple)
+    assert isinstance(node.attr, tuple) and node.dtype is not None
     negate_product, negate_c = node.attr
-    a, b, c = (to_math(build, target, arg) for arg in args)
+    a, b, c = (convert(build, target, arg, node.dtype) for arg in args)
     if negate_product:
         a = build.map("neg", a)
     return build.fma(a, b, build.map("neg", c) if negate_c else c)

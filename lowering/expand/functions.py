@@ -1,11 +1,11 @@
-"""Functions of F32 registers: exact ones from the shared mathematics, approximate ones of a target."""
+"""Functions of float registers: exact ones from the shared mathematics, approximate ones of a target."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
 
-from gizml_tile.dtypes import F32, I32
+from gizml_tile.dtypes import F32, F64, I32, I64, integer_range
 from gizml_tile.lowering import math
 from gizml_tile.lowering.expand.arithmetic import KernelArithmetic
 from gizml_tile.lowering.expand.chunks import CHUNK, extreme, in_chunks
@@ -37,7 +37,6 @@ _SHARED: dict[str, _Shared] = {
     "cos": math.cos,
 }
 
-
 _Inside = Callable[[KernelArithmetic, Value, Value], Value]
 # What decides, what follows, and how many decide together: their sums stay in registers until then.
 _INSIDE: dict[str, tuple[_Shared, _Inside, int]] = {
@@ -55,26 +54,28 @@ _SHARED_BINARY: dict[str, Callable[[KernelArithmetic, Value, Value], Value]] = {
 
 
 def function(build: Builder, target: Target, op: str, x: Value, *, approx: bool = False) -> Value:
-    """A function of F32 registers: any of ``nodes.UNARY_FLOAT``.
+    """A function of F32 registers, any of ``nodes.UNARY_FLOAT``, or of F64 registers.
 
     Equal to every other device bit for bit, but for ``approx`` where the target has such functions.
     """
-    if approx and target.can("tanh_f32" if op == "tanh" else "exp2_f32"):
+    dtype = x.dtype
+    assert dtype is not None
+    if dtype is F32 and approx and target.can("tanh_f32" if op == "tanh" else "exp2_f32"):
         return in_chunks(build, lambda part: _APPROXIMATE[op](build, part), x)
-    if op in _INSIDE and x.count >= CHUNK:
+    if dtype is F32 and op in _INSIDE and x.count >= CHUNK:
         return _by_exponent(build, target, op, x)
-    if op in _SHARED:
+    if dtype is F32 and op in _SHARED:
         return _exact(build, target, _SHARED[op], x)
     match op:
         case "sqrt":
             return build.map("sqrt", x)
         case "rsqrt":
-            return build.map("div", build.constant(1.0, F32), build.map("sqrt", x))
+            return build.map("div", build.constant(1.0, dtype), build.map("sqrt", x))
         case "relu":
             # A NaN loses, and -0 is below +0.
-            return build.map("max", x, build.constant(0.0, F32))
+            return build.map("max", x, build.constant(0.0, dtype))
         case "reciprocal":
-            return build.map("div", build.constant(1.0, F32), x)
+            return build.map("div", build.constant(1.0, dtype), x)
     return _ROUNDINGS[op](build, x)
 
 
@@ -121,17 +122,30 @@ def _by_exponent(build: Builder, target: Target, op: str, x: Value) -> Value:
     return whole
 
 
+# From here on all floats are integers.
+_WHOLE = {F32: 2.0**23, F64: 2.0**52}
+
+
+def _constant(build: Builder, value: float, beside: Value) -> Value:
+    """A number of the type of another value."""
+    assert beside.dtype is not None
+    return build.constant(value, beside.dtype)
+
+
 def _nearest(build: Builder, size: Value) -> Value:
-    """The integer nearest to a number from 0 to 2^23: beside 2^23 a float's last bit is 1."""
-    limit = build.constant(2.0**23, F32)
+    """The integer nearest to a number from 0 to 2^23 (2^52): beside that a float's last bit is 1."""
+    assert size.dtype is not None
+    limit = build.constant(_WHOLE[size.dtype], size.dtype)
     return build.sub(build.add(size, limit), limit)
 
 
 def _rounded(build: Builder, x: Value, size: Value, rounded: Value) -> Value:
     """``rounded`` with the sign of x; x itself where it is an integer anyway, infinite or NaN."""
-    sign = build.map("and", build.bitcast(x, I32), build.constant(-(2**31), I32))
-    signed = build.bitcast(build.map("or", build.bitcast(rounded, I32), sign), F32)
-    return build.select(build.map("lt", size, build.constant(2.0**23, F32)), signed, x)
+    assert x.dtype is not None
+    whole = I64 if x.dtype is F64 else I32
+    sign = build.map("and", build.bitcast(x, whole), build.constant(integer_range(whole)[0], whole))
+    signed = build.bitcast(build.map("or", build.bitcast(rounded, whole), sign), x.dtype)
+    return build.select(build.map("lt", size, build.constant(_WHOLE[x.dtype], x.dtype)), signed, x)
 
 
 def _round(build: Builder, x: Value) -> Value:
@@ -144,14 +158,14 @@ def _trunc(build: Builder, x: Value) -> Value:
     """The integer toward zero."""
     size = build.map("abs", x)
     nearest = _nearest(build, size)
-    one_less = build.sub(nearest, build.constant(1.0, F32))
+    one_less = build.sub(nearest, _constant(build, 1.0, x))
     return _rounded(build, x, size, build.select(build.map("gt", nearest, size), one_less, nearest))
 
 
 def _floor(build: Builder, x: Value) -> Value:
     """The integer below; infinities, NaN and -0 stay."""
     nearest = _round(build, x)
-    one_less = build.sub(nearest, build.constant(1.0, F32))
+    one_less = build.sub(nearest, _constant(build, 1.0, x))
     return build.select(build.map("gt", nearest, x), one_less, nearest)
 
 

@@ -3,12 +3,29 @@
 The conversions that a kernel is left with are those that a target has: between F32 and F16; from BF16 to
 F32, and back with ``bf16_convert``; FP8 with F32 and F16 where there is ``fp8_convert``; E5M2 to F16, whose
 upper half it is; integers of 8 and 16 bits with I32; I32 with I64; U32 to I64; I32, U32, I64 and U64 with
-F32, and F32 to every integer.
+F32, and F32 to every integer. F64 has those with F32 and integers of 32 and 64 bits.
 """
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I16, I32, I64, MASK, U8, U32, U64, DType, math_dtype
+from gizml_tile.dtypes import (
+    BF16,
+    E5M2,
+    F16,
+    F32,
+    F64,
+    FP8,
+    I16,
+    I32,
+    I64,
+    MASK,
+    U8,
+    U32,
+    U64,
+    DType,
+    integer_range,
+    math_dtype,
+)
 from gizml_tile.lowering import rounding
 from gizml_tile.lowering.expand.arithmetic import KernelArithmetic
 from gizml_tile.lowering.expand.chunks import in_chunks
@@ -65,6 +82,8 @@ def convert(build: Builder, target: Target, value: Value, dtype: DType) -> Value
     if source.is_float:
         if dtype is F16 and (source is E5M2 or (source is FP8 and target.can("fp8_convert"))):
             return build.convert(value, F16)
+        if source is F64:
+            return _from_double(build, target, value, dtype)
         wide = _widen(build, target, value)
         return _narrow(build, target, wide, dtype) if dtype.is_float else build.convert(wide, dtype)
     if dtype.is_float:
@@ -74,7 +93,7 @@ def convert(build: Builder, target: Target, value: Value, dtype: DType) -> Value
 
 def _number_of(build: Builder, mask: Value, dtype: DType) -> Value:
     """1 and 0 in a type of mathematics."""
-    one, zero = (1.0, 0.0) if dtype is F32 else (1, 0)
+    one, zero = (1.0, 0.0) if dtype.is_float else (1, 0)
     return build.select(mask, build.constant(one, dtype), build.constant(zero, dtype))
 
 
@@ -93,8 +112,8 @@ def _widen(build: Builder, target: Target, value: Value) -> Value:
 
 
 def _narrow(build: Builder, target: Target, value: Value, dtype: DType) -> Value:
-    """An F32 rounded once to another float type."""
-    if dtype in (F32, F16):
+    """An F32 rounded once to another float type, or as an F64."""
+    if dtype in (F32, F16, F64):
         return build.convert(value, dtype)
     if dtype is not E5M2 and target.can("bf16_convert" if dtype is BF16 else "fp8_convert"):
         return build.convert(value, dtype)
@@ -112,6 +131,8 @@ def _narrow(build: Builder, target: Target, value: Value, dtype: DType) -> Value
 def _float_of(build: Builder, target: Target, value: Value, dtype: DType) -> Value:
     """An integer rounded once to a float type."""
     wide = to_math(build, target, value)
+    if dtype is F64:
+        return build.convert(wide, F64)
     single = build.convert(wide, F32)
     if dtype is BF16 and wide is value:
         single = in_chunks(build, lambda *args: _rounded_to_odd(build, *args), wide, single)
@@ -129,9 +150,39 @@ def _rounded_to_odd(build: Builder, value: Value, single: Value) -> Value:
     below = build.map("lt", value, build.constant(0, value.dtype))
     larger = build.map("gt", back, value)
     inexact = build.map("ne", back, value)
-    away = build.map("and", inexact, build.map("xor", below, larger))
+    return _with_odd_bit(build, single, build.map("and", inexact, build.map("xor", below, larger)), inexact)
+
+
+def _with_odd_bit(build: Builder, single: Value, away: Value, inexact: Value) -> Value:
+    """A float, or where ``away`` the next smaller one, of which the last bit is set where ``inexact``."""
     bits = build.sub(build.bitcast(single, I32), _number_of(build, away, I32))
     return build.bitcast(build.map("or", bits, _number_of(build, inexact, I32)), F32)
+
+
+def _from_double(build: Builder, target: Target, value: Value, dtype: DType) -> Value:
+    """An F64 rounded once to another float type, or as an integer."""
+    if dtype is F32:
+        return build.convert(value, F32)
+    if dtype.is_float:
+        odd = in_chunks(build, lambda part: _odd_single(build, part), value)
+        return _narrow(build, target, odd, dtype)
+    if dtype.bits >= 32:
+        return build.convert(value, dtype)
+    low, high = (build.constant(limit, I32) for limit in integer_range(dtype))
+    bounded = build.map("min", build.map("max", build.convert(value, I32), low), high)
+    return build.convert(bounded, dtype)
+
+
+def _odd_single(build: Builder, value: Value) -> Value:
+    """The F32 next to an F64 whose last bit tells that it was not exact.
+
+    Rounding that to fewer bits gives what rounding the F64 itself would. Where the nearest float has the
+    larger size (also where it is infinite) its bits less one are those of the float below.
+    """
+    single = build.convert(value, F32)
+    back = build.convert(single, F64)
+    away = build.map("gt", build.map("abs", back), build.map("abs", value))
+    return _with_odd_bit(build, single, away, build.map("ne", back, value))
 
 
 def _resize(build: Builder, value: Value, dtype: DType) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import I32, DType
+from gizml_tile.dtypes import I32, math_dtype
 from gizml_tile.lowering.expand.elementwise import expand_elementwise
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.fragments import fragment_from_shared
@@ -52,7 +52,7 @@ def make_tile(x: Expansion, node: Node, layout: TileLayout) -> Value:
 def _constant(x: Expansion, const: Const) -> Value:
     if const.dtype.is_float:
         # Held as it would be in memory, so that later operations see a storage type's rounded value.
-        wide = x.build.constant(float(const.value), DType.F32)
+        wide = x.build.constant(float(const.value), math_dtype(const.dtype))
         return convert(x.build, x.target, wide, const.dtype)
     return x.build.constant(const.value, const.dtype)
 

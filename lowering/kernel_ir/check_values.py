@@ -9,6 +9,7 @@ from gizml_tile.dtypes import (
     E5M2,
     F16,
     F32,
+    F64,
     FP8,
     I8,
     I16,
@@ -115,7 +116,7 @@ def _again(i: Instruction, kernel: Kernel) -> None:
     operands(i, 2)
     value, other = i.args
     assert other.dtype in (F32, I32) and other.count == 1, f"{i} once {other} is there"
-    assert value.dtype is not None and value.dtype not in (I64, MASK), f"{i} of {value}"
+    assert value.dtype is not None and value.dtype is not MASK and value.dtype.bits < 64, f"{i} of {value}"
     expect(i, value.dtype, value.count)
 
 
@@ -132,6 +133,10 @@ _CONVERSIONS: dict[tuple[DType, DType], str] = {
     (F32, FP8): "fp8_convert",
     (FP8, F16): "fp8_convert",
     (E5M2, F16): "",
+    (F32, F64): "f64",
+    (F64, F32): "f64",
+    **{(each, F64): "f64" for each in _INTEGERS},
+    **{(F64, each): "f64" for each in _INTEGERS},
     **{(each, I32): "" for each in (I8, U8, I16, U16, I64)},
     **{(I32, each): "" for each in (I8, U8, I16, U16, I64)},
     (U32, I64): "",
@@ -190,19 +195,19 @@ RULES: dict[str, Rule] = {
     "bitcast": _bitcast,
     "again": _again,
     "convert": _convert,
-    "neg": _elementwise(1, F32, *_INTEGERS),
-    "abs": _elementwise(1, F32, I32, I64),
-    **{op: _elementwise(2, F32, *_INTEGERS) for op in ("add", "sub", "mul", "div", "min", "max")},
+    "neg": _elementwise(1, F32, F64, *_INTEGERS),
+    "abs": _elementwise(1, F32, F64, I32, I64),
+    **{op: _elementwise(2, F32, F64, *_INTEGERS) for op in ("add", "sub", "mul", "div", "min", "max")},
     **{op: _elementwise(2, F32, ability="nan_minimum") for op in ("minimum", "maximum")},
-    "fma": _elementwise(3, F32, I32),
-    "sqrt": _elementwise(1, F32),
+    "fma": _elementwise(3, F32, F64, I32),
+    "sqrt": _elementwise(1, F32, F64),
     "rem": _elementwise(2, *_INTEGERS),
     "high": _elementwise(2, I32, U32),
     **{op: _elementwise(2, *_INTEGERS, MASK) for op in ("and", "or", "xor")},
     "not": _elementwise(1, *_INTEGERS, MASK),
     "shr": _elementwise(2, I32, I64),
     **{op: _elementwise(2, *_INTEGERS) for op in ("shl", "ushr")},
-    **{op: _elementwise(2, F32, *_INTEGERS, gives=MASK) for op in COMPARISONS},
+    **{op: _elementwise(2, F32, F64, *_INTEGERS, gives=MASK) for op in COMPARISONS},
     "select": _select,
     **{op: _elementwise(1, *_INTEGERS) for op in ("popcount", "clz")},
     **{

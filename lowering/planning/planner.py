@@ -40,7 +40,7 @@ from gizml_tile.lowering.planning.plan import (
     Stage,
     TileLayout,
 )
-from gizml_tile.lowering.planning.registers import check_registers
+from gizml_tile.lowering.planning.registers import check_registers, check_types
 from gizml_tile.lowering.planning.residency import residents
 from gizml_tile.lowering.planning.scales import sink_scales
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
@@ -105,8 +105,9 @@ def plan(
     """All decisions about a simplified program on a GPU.
 
     Raises TileError where a variant that the program asks for cannot serve, or the program does not fit
-    the device.
+    the device, or computes in F64 where the device does not.
     """
+    check_types(program, target)
     program, signature = cut_products(sink_scales(program), target, signature)
     uses = find_uses(program)
     reads_and_puts = [node for node in program.body.walk() if node.op in ACCESSES]

@@ -1,13 +1,13 @@
-"""Whether tiles fit the registers that threads have."""
+"""Whether tiles fit the registers that threads have, and have types that the GPU computes with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gizml_tile.dtypes import MASK
+from gizml_tile.dtypes import F64, MASK
 from gizml_tile.errors import TileError
 from gizml_tile.lowering.planning.plan import TileLayout
-from gizml_tile.nodes import Node, TileProgram
+from gizml_tile.nodes import ACCESSES, Node, TileProgram, tensor_of
 from gizml_tile.target import Target
 
 _REGISTER_BYTES = 4
@@ -23,6 +23,21 @@ def tile_registers(node: Node, layout: TileLayout) -> int:
     """The registers of a thread that a tile takes: one or two an element. Masks are kept elsewhere."""
     assert node.dtype is not None
     return 0 if node.dtype is MASK else layout.registers * -(-node.dtype.bytes // _REGISTER_BYTES)
+
+
+def check_types(program: TileProgram, target: Target) -> None:
+    """Raise TileError for an F64 tile on a GPU that has no mathematics in F64."""
+    if target.can("f64"):
+        return
+    for node in program.body.walk():
+        kinds = [node.dtype, *(arg.dtype for arg in node.args)]
+        kinds += [program.tensors[tensor_of(node)].dtype] if node.op in ACCESSES else []
+        if F64 in kinds:
+            raise TileError(
+                f"{target} has no F64, which this {node.op} takes or gives; pass float32 tensors, convert "
+                "tiles with .to(F32)",
+                node.place,
+            )
 
 
 def check_registers(

@@ -1,7 +1,7 @@
 """The kernel IR's arithmetic on NumPy arrays, bit by bit as a device does it.
 
-Registers of F32, F16, integers and masks are arrays of NumPy's own types; BF16, FP8 and E5M2 are their bits
-as unsigned integers, since NumPy moves those much faster than the types of ml_dtypes.
+Registers of F64, F32, F16, integers and masks are arrays of NumPy's own types; BF16, FP8 and E5M2 are their
+bits as unsigned integers, since NumPy moves those much faster than the types of ml_dtypes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gizml_tile.dtypes import (
     E5M2,
     F16,
     F32,
+    F64,
     FP8,
     I8,
     I16,
@@ -32,11 +33,13 @@ from gizml_tile.dtypes import (
     integer_range,
 )
 from gizml_tile.dtypes import to_numpy as storage
+from gizml_tile.lowering.simulate.fused import fma, odd
 
 Array = NDArray[Any]
 
 HELD: dict[DType, np.dtype[Any]] = {
     F32: np.dtype(np.float32),
+    F64: np.dtype(np.float64),
     F16: np.dtype(np.float16),
     BF16: np.dtype(np.uint16),
     FP8: np.dtype(np.uint8),
@@ -51,12 +54,13 @@ HELD: dict[DType, np.dtype[Any]] = {
     U64: np.dtype(np.uint64),
     MASK: np.dtype(np.bool_),
 }
-_CHUNK = 1 << 15  # elements whose float64 intermediates stay in a core's cache
 
 
 def constant(value: Any, dtype: DType) -> Array:
     """A number, or some, as registers: [count, 1]."""
     numbers = list(value) if isinstance(value, tuple) else [value]
+    if dtype is F64:
+        return np.array(numbers, np.float64).reshape(-1, 1)
     if dtype.is_float:
         return convert(np.array(numbers, np.float32), F32, dtype).reshape(-1, 1)
     if dtype is MASK:
@@ -108,6 +112,10 @@ def convert(value: Array, source: DType, to: DType) -> Array:
         return value
     if to is MASK:
         return np.asarray(value != 0) if source not in (BF16, FP8, E5M2) else to_float32(value, source) != 0
+    if to is F64:
+        return (to_float32(value, source) if source.is_float else value).astype(np.float64)
+    if source is F64:
+        return value.astype(np.float32) if to is F32 else _to_integer(value, to)
     if source.is_float and to.is_float:
         return from_float32(to_float32(value, source), to)
     if to.is_float:
@@ -137,7 +145,7 @@ def _odd_float64(value: Array) -> Array:
     nearest = value.astype(np.float64)
     fits = np.abs(nearest) < 2.0**63
     error = np.where(fits, value - np.where(fits, nearest, 0.0).astype(np.int64), 0).astype(np.float64)
-    return _odd(nearest, error)
+    return odd(nearest, error)
 
 
 def _odd_float32(value: Array) -> Array:
@@ -147,60 +155,6 @@ def _odd_float32(value: Array) -> Array:
     away = (error > 0) == (nearest > 0)
     moved = bits + np.where(away, 1, -1).astype(np.int32)
     return np.where((error != 0) & (bits & 1 == 0), moved, bits).view(np.float32)
-
-
-def _odd(total: Array, error: Array) -> Array:
-    """``total + error`` as a float64 whose last bit is set where bits are lost (round to odd)."""
-    bits = total.view(np.int64)
-    away = (error > 0) == (total > 0)
-    moved = bits + np.where(away, np.int64(1), np.int64(-1))
-    inexact = (error > 0) | (error < 0)  # false for NaN
-    return np.where(inexact & (bits & 1 == 0), moved, bits).view(np.float64)
-
-
-# Fused multiply-add
-
-
-def fma(a: Array, b: Array, c: Array) -> Array:
-    """``a * b + c`` of float32 with one rounding."""
-    shape = np.broadcast_shapes(a.shape, b.shape, c.shape)
-    if len(shape) != 2 or shape[0] * shape[1] <= _CHUNK:
-        return _fma(a, b, c)
-    result = np.empty(shape, np.float32)
-    step = max(1, _CHUNK // shape[1])
-    for first in range(0, shape[0], step):
-        rows = slice(first, first + step)
-        result[rows] = _fma(*(each if each.shape[0] == 1 else each[rows] for each in (a, b, c)))
-    return result
-
-
-_LOST = np.int64((1 << 29) - 1)  # the bits of a float64 that a float32 has no room for
-_HALF = np.int64(1 << 28)
-
-
-def _fma(a: Array, b: Array, c: Array) -> Array:
-    # The product of two float32 is exact in float64. Their sum with c is rounded there and again to
-    # float32, which differs from one rounding only where the first lands on a tie of the second:
-    # half way between two floats, or anywhere among subnormals, whose ties lie elsewhere.
-    product = a.astype(np.float64) * b
-    total = product + c
-    result: Array = total.astype(np.float32)
-    doubtful = (total.view(np.int64) & _LOST) == _HALF
-    small = np.abs(result) < np.float32(2.0**-125)
-    if small.any():
-        doubtful |= small & (total != 0)
-    if doubtful.any():
-        product, addend = (np.broadcast_to(each, total.shape)[doubtful] for each in (product, c))
-        lost = _lost(product, addend.astype(np.float64))
-        result[doubtful] = _odd(total[doubtful], lost).astype(np.float32)
-    return result
-
-
-def _lost(a: Array, b: Array) -> Array:
-    """What ``a + b`` loses to rounding in float64: Knuth's two-sum."""
-    total = a + b
-    second = total - a
-    return np.asarray((a - (total - second)) + (b - second))
 
 
 # Operations, register by register
@@ -307,7 +261,7 @@ def evaluate(op: str, args: list[Array], dtypes: list[DType], result: DType) -> 
     """An elementwise operation; float types narrower than F32 go through F32 and are rounded once."""
     if op == "select":
         return np.where(*args)
-    narrow = any(dtype.is_float and dtype is not F32 for dtype in dtypes)
+    narrow = any(dtype.is_float and dtype not in (F32, F64) for dtype in dtypes)
     if narrow:
         if op == "fma":
             raise NotImplementedError(f"fma of {dtypes[0]}: the kernel IR has it for F32 and integers")

@@ -9,7 +9,8 @@ import numpy as np
 from gizml_tile.dtypes import F32, I32
 from gizml_tile.layout import Linear
 from gizml_tile.lowering.kernel_ir.instructions import Instruction, Matrix
-from gizml_tile.lowering.simulate.numbers import Array, fma, to_float32
+from gizml_tile.lowering.simulate.fused import fma
+from gizml_tile.lowering.simulate.numbers import Array, to_float32
 from gizml_tile.lowering.simulate.threads import Threads
 
 

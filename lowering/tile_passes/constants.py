@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gizml_tile.dtypes import MASK, DType, integer_range
+from gizml_tile.dtypes import F64, MASK, DType, integer_range
 from gizml_tile.rounding import Number, round_to
 
 _COMPARE: dict[str, Callable[[Number, Number], bool]] = {
@@ -18,18 +18,18 @@ _COMPARE: dict[str, Callable[[Number, Number], bool]] = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,
 }
-_FLOAT: dict[str, Callable[[np.float32, np.float32], np.floating]] = {
+_FLOAT: dict[str, Callable[[np.floating, np.floating], np.floating]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
     "div": lambda a, b: a / b,
 }
-_FLOAT_UNARY: dict[str, Callable[[np.float32], np.floating]] = {
+_FLOAT_UNARY: dict[str, Callable[[np.floating], np.floating]] = {
     "neg": lambda a: -a,
     "abs": np.abs,
     "sqrt": np.sqrt,
-    "rsqrt": lambda a: np.float32(1) / np.sqrt(a),
-    "reciprocal": lambda a: np.float32(1) / a,
+    "rsqrt": lambda a: type(a)(1) / np.sqrt(a),
+    "reciprocal": lambda a: type(a)(1) / a,
     "floor": np.floor,
     "ceil": np.ceil,
     "trunc": np.trunc,
@@ -57,7 +57,7 @@ def evaluate(op: str, values: tuple[Number, ...], dtype: DType) -> Number | None
         return None if found is None else wrap(found, dtype)
     if dtype is MASK:
         return _mask(op, values)
-    return _float(op, tuple(map(float, values)))
+    return _float(op, tuple(map(float, values)), np.float64 if dtype is F64 else np.float32)
 
 
 def convert(value: Number, source: DType, dtype: DType) -> Number:
@@ -76,16 +76,16 @@ def convert(value: Number, source: DType, dtype: DType) -> Number:
     return min(max(int(value), low), high)
 
 
-def _float(op: str, values: tuple[float, ...]) -> float | None:
+def _float(op: str, values: tuple[float, ...], kind: type[np.floating]) -> float | None:
     if op in ("maximum", "minimum"):
         return _extreme(op, *values)
     if op == "relu":
         return _extreme("maximum", values[0], 0.0)
     with np.errstate(all="ignore"):
         if op in _FLOAT:
-            return float(_FLOAT[op](np.float32(values[0]), np.float32(values[1])))
+            return float(_FLOAT[op](kind(values[0]), kind(values[1])))
         if op in _FLOAT_UNARY:
-            return float(_FLOAT_UNARY[op](np.float32(values[0])))
+            return float(_FLOAT_UNARY[op](kind(values[0])))
     return None
 
 

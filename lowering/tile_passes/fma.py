@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from gizml_tile.dtypes import F32, DType
+from gizml_tile.dtypes import DType
 from gizml_tile.nodes import Combining, Node, Region, TileProgram, make, rebuild
 
 
@@ -85,7 +85,9 @@ class _Fusing:
                 if alone and _accumulates(candidate, other, node):
                     return self._accumulation(candidate, other, node, nodes)
         for candidate, other, alone in ((left, right, once[0]), (right, left, once[1])):
-            if alone and candidate.op == "mul" and candidate.dtype is F32:
+            # A product in F32 that is added in F64 is rounded on the way.
+            floats = candidate.dtype is not None and candidate.dtype.is_float
+            if alone and candidate.op == "mul" and floats and candidate.dtype is node.dtype:
                 negations = (node.op == "sub" and candidate is right, node.op == "sub" and candidate is left)
                 operands = self._values((*candidate.args, other))
                 return make("fma", operands, negations, node.place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gizml_tile.dtypes import F32, I64, MASK, DType, math_dtype
+from gizml_tile.dtypes import F32, F64, I64, MASK, DType, math_dtype
 from gizml_tile.lowering.tile_passes.addresses import fold_places
 from gizml_tile.lowering.tile_passes.constants import compare, convert, evaluate, wrap
 from gizml_tile.lowering.tile_passes.rewriting import Emit, Rewriting
@@ -101,7 +101,7 @@ def _identity(node: Node, constants: list[Number | None], emit: Emit) -> Node | 
             return x
         case "bitcast", (Node("bitcast", (x,)),) if x.dtype is dtype:
             return x
-        case "to", (Node("to", (x,), _, _, wide),) if wide is F32 and x.dtype is dtype and dtype.is_float:  # type: ignore[union-attr]
+        case "to", (Node("to", (x,)) as wide,) if x.dtype is dtype and _holds(_dtype(wide), dtype):
             return x
         case "select", (_, yes, no):
             chosen = yes if yes is no else None if constants[0] is None else yes if constants[0] else no
@@ -118,6 +118,12 @@ def _identity(node: Node, constants: list[Number | None], emit: Emit) -> Node | 
     if constants[0] is not None and _same(b, node) and _left_identity(node.op, constants[0], _dtype(node)):
         return b
     return _absorbed(node, constants, emit)
+
+
+def _holds(wide: DType, dtype: DType | None) -> bool:
+    """Whether a type holds all values of another float type."""
+    floats = dtype is not None and dtype.is_float
+    return floats and (wide is F64 or (wide is F32 and dtype is not F64))
 
 
 def _moved(node: Node, emit: Emit) -> Node | None:

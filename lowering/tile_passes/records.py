@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gizml_tile.dtypes import F32, I32, I64, MASK, DType
+from gizml_tile.dtypes import F32, F64, I32, I64, MASK, DType
 from gizml_tile.errors import Place
 from gizml_tile.lowering.tile_passes.rewriting import Emit, Rewriting
 from gizml_tile.nodes import (
@@ -186,10 +186,12 @@ class _Storing:
         return self._make("select", (below, along, moved)), self._make("or_", (below, above))
 
     def _bits(self, value: Node) -> Node:
-        """A value as integers, which a store widens: the bits of F32 for floats, 0 and 1 for masks."""
+        """A value as integers, which a store widens: a float's bits in F32 or F64, 0 and 1 for masks."""
         if value.is_index:
             return self._make("value", (value,), I64)
         assert value.dtype is not None
+        if value.dtype is F64:
+            return self._make("bitcast", (value,), I64)
         if value.dtype.is_float:
             return self._make("bitcast", (self._to(value, F32),), I32)
         return self._to(value, I32) if value.dtype is MASK else value

@@ -182,6 +182,18 @@ Operands operands[MOST / 32];
 
 } // namespace
 
+// ISA guides: a NaN loses, and -0 is below +0.
+template <typename Float>
+static Float smaller(Float a, Float b) {
+    if (std::isnan(a)) return b;
+    if (std::isnan(b)) return a;
+    return a < b || (a == b && std::signbit(a)) ? a : b;
+}
+template <typename Float>
+static Float larger(Float a, Float b) {
+    return -smaller(-a, -b);
+}
+
 extern "C" {
 
 int gz_workitem_id_x() { return current; }
@@ -200,17 +212,10 @@ int gz_ds_swizzle(int value, int pattern) {
     return exchanged(value, (lane() & ~31) | from, 5);
 }
 
-// ISA guides: a NaN loses, and -0 is below +0.
-float gz_minnum_f32(float a, float b) {
-    if (std::isnan(a)) return b;
-    if (std::isnan(b)) return a;
-    return a < b || (a == b && std::signbit(a)) ? a : b;
-}
-float gz_maxnum_f32(float a, float b) {
-    if (std::isnan(a)) return b;
-    if (std::isnan(b)) return a;
-    return a > b || (a == b && !std::signbit(a)) ? a : b;
-}
+float gz_minnum_f32(float a, float b) { return smaller(a, b); }
+float gz_maxnum_f32(float a, float b) { return larger(a, b); }
+double gz_minnum_f64(double a, double b) { return smaller(a, b); }
+double gz_maxnum_f64(double a, double b) { return larger(a, b); }
 
 // The units' own functions are a step away from the true value or two; a root is off by one here, up or down.
 float gz_sqrt_f32(float x) {

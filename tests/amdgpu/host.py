@@ -27,7 +27,7 @@ MATRIX = re.compile(
     r"(mfma|wmma)\.(f32|i32)\.(\d+)x\d+x(\d+)\.?(?:(fp8|bf8)\.)?(iu8|i8|fp8|bf8|xf32|f32|bf16|f16)"
 )
 # What this computer's own instructions do with zeros and NaN is not what AMD's do.
-REPLACED = ("minnum.f32", "maxnum.f32")
+REPLACED = ("minnum.f32", "maxnum.f32", "minnum.f64", "maxnum.f64")
 
 
 def retargeted(artifact: AmdgpuArtifact) -> str:

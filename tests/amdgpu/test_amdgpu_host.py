@@ -7,6 +7,7 @@ from itertools import product
 import addressing_cases
 import along_cases
 import control_cases
+import double_cases
 import elementwise_cases
 import port_cases
 import product_cases
@@ -23,6 +24,7 @@ MODULES = (
     addressing_cases,
     along_cases,
     control_cases,
+    double_cases,
     elementwise_cases,
     port_cases,
     row_cases,

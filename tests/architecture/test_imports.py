@@ -126,7 +126,7 @@ def test_importing_is_cheap(tmp_path):
 def test_public_names():
     names = (
         "kernel function run tune ir source explain simulate cdiv unroll layout Program Tile Index In Out "
-        "DType TileError F32 F16 BF16 FP8 E5M2 MASK I8 U8 I16 U16 I32 U32 I64 U64"
+        "DType TileError F64 F32 F16 BF16 FP8 E5M2 MASK I8 U8 I16 U16 I32 U32 I64 U64"
     )
     assert set(gizml_tile.__all__) == set(names.split())
     for name in gizml_tile.__all__:

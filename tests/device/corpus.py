@@ -15,6 +15,7 @@ from typing import Any
 import addressing_cases
 import along_cases
 import control_cases
+import double_cases
 import elementwise_cases
 import numpy as np
 import patterns
@@ -36,6 +37,7 @@ CASES: dict[str, Case] = {
         addressing_cases,
         along_cases,
         control_cases,
+        double_cases,
         elementwise_cases,
         port_cases,
         row_cases,

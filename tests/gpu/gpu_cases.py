@@ -12,12 +12,12 @@ from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2
 import gizml_tile as tile
 
 HALF_ULP = 2.0**-24
-TYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": bfloat16, "fp8": float8_e4m3fn}
-TYPES |= {"e5m2": float8_e5m2}
+TYPES: dict[str, Any] = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": bfloat16}
+TYPES |= {"fp8": float8_e4m3fn, "e5m2": float8_e5m2}
 TYPES |= {name: np.dtype(name) for name in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")}
 # Relative: what rounding to a type may move a value by, and the next value may be away.
 ROUNDINGS = {np.dtype(bfloat16): 2.0**-7, np.dtype(np.float16): 2.0**-10, np.dtype(float8_e4m3fn): 2.0**-3}
-ROUNDINGS |= {np.dtype(float8_e5m2): 2.0**-2}
+ROUNDINGS |= {np.dtype(float8_e5m2): 2.0**-2, np.dtype(np.float64): 2.0**-52}
 
 Arrays = Sequence[np.ndarray]
 
@@ -54,7 +54,8 @@ def numbers(*shape: int, kind: str = "f32", seed: int = 0, order: str = "C") -> 
         low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if whole else (-1000, 1000)
         values = rng.integers(low, high, shape, dtype, endpoint=True)
     else:
-        values = rng.standard_normal(shape).astype(np.float32).astype(dtype)
+        values = rng.standard_normal(shape)
+        values = values if kind == "f64" else values.astype(np.float32).astype(dtype)
     return laid_out(values, order)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import along_cases
 import benchmark_cases
+import double_cases
 import elementwise_cases
 import port_cases
 import product_cases
@@ -24,7 +25,7 @@ sys.path.append(str(Path(__file__).parents[1] / "assemble"))
 
 from ptxas import ARCHS, Report, assemble
 
-MODULES = (along_cases, elementwise_cases, port_cases, row_cases, product_cases, shape_cases)
+MODULES = (along_cases, double_cases, elementwise_cases, port_cases, row_cases, product_cases, shape_cases)
 CASES = [case for module in MODULES for case in module.CASES]
 # Ragged blocks are computed with on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")

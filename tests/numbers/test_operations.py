@@ -237,11 +237,11 @@ def test_select_and_fma_with_signs() -> None:
     c = np.roll(a, 1)
 
     for variant in VARIANTS:
-        plain = compile_loop(variant, ["float"] * 3, "float", lambda e, x, y, z: e.fma(x, y, z))
+        plain = compile_loop(variant, ["float"] * 3, "float", lambda e, x, y, z: e.fma(F32, x, y, z))
         for product, addend in ((False, True), (True, False), (True, True)):
 
             def body(e: Arithmetic, x: str, y: str, z: str, p: bool = product, q: bool = addend) -> str:
-                return e.fma(x, y, z, negate_product=p, negate_c=q)
+                return e.fma(F32, x, y, z, negate_product=p, negate_c=q)
 
             signed = compile_loop(variant, ["float"] * 3, "float", body)
             expected = plain(-a if product else a, b, -c if addend else c)

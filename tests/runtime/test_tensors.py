@@ -76,8 +76,8 @@ def test_dlpack_says_read_only():
 
 
 def test_dlpack_names_unsupported_types():
-    with pytest.raises(TileError, match=r"x holds float64, which is not supported"):
-        describe(OnlyDlpack(np.zeros(3)), "x")
+    with pytest.raises(TileError, match=r"x holds complex128, which is not supported"):
+        describe(OnlyDlpack(np.zeros(3, complex)), "x")
 
 
 def test_errors_of_the_other_library_are_told():
@@ -107,8 +107,8 @@ def test_gpu_arrays_are_recognised():
     ("value", "message"),
     [
         (
-            np.zeros(2),
-            "x holds float64, which is not supported; supported are float32, float16, bfloat16",
+            np.zeros(2, np.complex64),
+            "x holds complex64, which is not supported; supported are float64, float32, float16, bfloat16",
         ),
         (np.zeros(2, complex), "x holds complex128, which is not supported"),
         (np.zeros(2, object), "x holds object, which is not supported"),
@@ -128,7 +128,7 @@ def test_gpu_arrays_are_recognised():
         (np.zeros(2, [("a", "u1"), ("b", "u1")])["a"], None),
         (
             Cuda(shape=(2,), typestr="<f1", data=(64, False)),
-            "x holds <f1, which is not supported; supported are float32",
+            "x holds <f1, which is not supported; supported are float64",
         ),
         (3.5, "x is a float, which is not a tensor"),
         ([1, 2], "x is a list, which is not a tensor"),

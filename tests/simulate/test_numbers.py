@@ -1,5 +1,7 @@
 """The arithmetic of the simulator, against exact arithmetic."""
 
+import ctypes
+import ctypes.util
 from fractions import Fraction
 
 import ml_dtypes
@@ -8,6 +10,7 @@ import pytest
 
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I16, I32, I64, MASK, U8
 from gizml_tile.lowering.simulate import numbers
+from gizml_tile.lowering.simulate.fused import fma
 
 RNG = np.random.default_rng(7)
 
@@ -37,7 +40,7 @@ def nearest(exact):
 def assert_fma(a, b, c):
     a, b, c = (np.asarray(each, np.float32).reshape(1, -1) for each in (a, b, c))
     with np.errstate(all="ignore"):
-        result = numbers.fma(a, b, c)[0]
+        result = fma(a, b, c)[0]
     for x, y, z, value in zip(a[0], b[0], c[0], result, strict=True):
         if not np.isfinite([x, y, z]).all():
             continue
@@ -100,15 +103,15 @@ def test_fma_of_special_values():
         a = np.array([[inf, inf, 0, nan, 1, -0.0, 3e38, inf]], np.float32)
         b = np.array([[1, 0, inf, 1, nan, 1, 3e38, 1]], np.float32)
         c = np.array([[1, 1, 1, 1, 1, -0.0, -inf, -inf]], np.float32)
-        result = numbers.fma(a, b, c)[0]
+        result = fma(a, b, c)[0]
     assert result[0] == inf and np.isnan(result[[1, 2, 3, 4, 7]]).all()
     assert result[5] == 0 and np.signbit(result[5]) and result[6] == -inf
 
 
 def test_fma_stretches_registers():
     a, b, c = (RNG.standard_normal(shape).astype(np.float32) for shape in ((5, 1), (1, 40000), (5, 40000)))
-    result = numbers.fma(a, b, c)
-    assert (result == numbers.fma(np.repeat(a, 40000, 1), np.repeat(b, 5, 0), c)).all()
+    result = fma(a, b, c)
+    assert (result == fma(np.repeat(a, 40000, 1), np.repeat(b, 5, 0), c)).all()
 
 
 @pytest.mark.parametrize("dtype, type_", [(BF16, ml_dtypes.bfloat16), (F16, np.float16)])
@@ -278,3 +281,29 @@ def test_constants():
     assert numbers.constant(0.1, F32)[0, 0] == np.float32(0.1)
     assert numbers.to_float32(numbers.constant(-0.0, BF16), BF16).view(np.uint32)[0, 0] == 1 << 31
     assert numbers.constant(True, MASK).dtype == np.bool_
+
+
+def doubles(count):
+    """Numbers of a few bits or of all, about 1 or of any size, and strange ones."""
+    bits = RNG.choice([3, 20, 53], count)
+    values = np.rint(np.ldexp(RNG.standard_normal(count), bits)) / 2.0**20
+    with np.errstate(over="ignore"):
+        values = np.ldexp(values, RNG.choice([0, 0, 1], count) * RNG.integers(-1070, 1000, count))
+    strange = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 1.7976931348623157e308]
+    return np.where(RNG.random(count) < 0.02, RNG.choice(strange, count), values)
+
+
+def test_fma_of_doubles_rounds_once():
+    a, b, c = (doubles(20000) for _ in range(3))
+    with np.errstate(all="ignore"):
+        # Sums that nearly vanish, and those that lie on ties up to a bit far below.
+        c[:5000] = -(a * b)[:5000] * (1 + RNG.integers(-3, 4, 5000) * 2.0**-52)
+        a[5000:9000], b[5000:9000] = 1 + 2.0**-52 * RNG.integers(0, 9, (2, 4000))
+        c[5000:9000] = RNG.choice([1.0, -1.0], 4000) * 2.0 ** RNG.integers(-110, 2, 4000)
+    function = ctypes.CDLL(ctypes.util.find_library("m")).fma
+    function.restype, function.argtypes = ctypes.c_double, [ctypes.c_double] * 3
+    wanted = np.array([function(*each) for each in zip(a, b, c, strict=True)])
+    found = fma(*(each.reshape(-1, 4) for each in (a, b, c))).ravel()
+    alike = (found == wanted) & (np.signbit(found) == np.signbit(wanted))
+    alike |= np.isnan(found) & np.isnan(wanted)
+    assert alike.all(), [each[~alike][:3] for each in (a, b, c, found, wanted)]

@@ -7,12 +7,14 @@ import numpy as np
 from gizml_tile.lowering.simulate.findings import COSTS
 
 PLACES = [("cpu", ""), ("cuda", "sm_80"), ("cuda", "sm_90a"), ("hip", "gfx942"), ("metal", "apple9")]
+# Where there is F64.
+DOUBLE_PLACES = [*PLACES[:-1], ("hip", "gfx1100")]
 
 
-def everywhere(kernel, *arrays, bound=None, **constants):
+def everywhere(kernel, *arrays, bound=None, places=PLACES, **constants):
     """What a kernel makes of copies of arrays on the CPU; other devices give the same, or within a bound."""
     results = []
-    for kind, arch in PLACES:
+    for kind, arch in places:
         copies = [array.copy() for array in arrays]
         if kind == "cpu":
             kernel(*copies, **constants)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from functools import lru_cache
 
-from ...dtypes import BF16, F16, F32, I16, I32, I64, U16, U32, U64, DType
+from ...dtypes import BF16, F16, F32, F64, I16, I32, I64, U16, U32, U64, DType
 from ...errors import TileError, here
 from ..tensors import TensorInfo
 from . import driver
@@ -16,6 +16,7 @@ BYTES = 128
 # There is no signed kind of 16 bits or fewer, and a copy moves bits.
 _TYPES = {
     F32: "FLOAT32",
+    F64: "FLOAT64",
     F16: "FLOAT16",
     BF16: "BFLOAT16",
     I32: "INT32",

@@ -16,8 +16,8 @@ from gizml_tile.lowering.kernel_ir.instructions import Instruction
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
 _FLOAT_CALLS = {
     # On these GPUs a NaN loses against a number, and +0 is above -0.
-    "min": "llvm.minnum.f32",
-    "max": "llvm.maxnum.f32",
+    "min": "llvm.minnum",
+    "max": "llvm.maxnum",
     "exp2": "llvm.exp2.f32",
     "log2": "llvm.log2.f32",
     "reciprocal": "llvm.amdgcn.rcp.f32",
@@ -32,6 +32,9 @@ _UNSIGNED_CALLS = {"min": "llvm.umin", "max": "llvm.umax"}
 _FLOAT_COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 _INTEGER_COMPARISONS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
 _UNSIGNED_COMPARISONS = {op: text.replace("s", "u") for op, text in _INTEGER_COMPARISONS.items()}
+
+# The suffixes of intrinsics of floats.
+_FLOAT_KINDS = {"float": "f32", "double": "f64"}
 
 # One register's value from its operands' words.
 Scalar = Callable[[Writer, str, tuple[str, ...]], str]
@@ -52,7 +55,7 @@ def _mapped(signed: Scalar, unsigned: Scalar | None = None) -> Rule:
 
 def _binary(op: str) -> Scalar:
     def scalar(writer: Writer, kind: str, words: tuple[str, ...]) -> str:
-        mnemonic = (_FLOAT if kind == "float" else _INTEGER)[op]
+        mnemonic = (_FLOAT if kind in _FLOAT_KINDS else _INTEGER)[op]
         return writer.value(f"{mnemonic} {kind} {words[0]}, {words[1]}")
 
     return scalar
@@ -60,8 +63,8 @@ def _binary(op: str) -> Scalar:
 
 def _compare(op: str) -> Scalar:
     def scalar(writer: Writer, kind: str, words: tuple[str, ...]) -> str:
-        if kind == "float":
-            return writer.value(f"fcmp {_FLOAT_COMPARISONS[op]} float {words[0]}, {words[1]}")
+        if kind in _FLOAT_KINDS:
+            return writer.value(f"fcmp {_FLOAT_COMPARISONS[op]} {kind} {words[0]}, {words[1]}")
         return writer.value(f"icmp {_INTEGER_COMPARISONS[op]} {kind} {words[0]}, {words[1]}")
 
     return scalar
@@ -93,26 +96,27 @@ def _unsigned_division(op: str) -> Scalar:
 
 def _extreme(op: str) -> Scalar:
     def scalar(writer: Writer, kind: str, words: tuple[str, ...]) -> str:
-        name = _FLOAT_CALLS[op] if kind == "float" else f"{_INTEGER_CALLS[op]}.{kind}"
-        return writer.call(name, *[(kind, word) for word in words])
+        name = _FLOAT_CALLS[op] if kind in _FLOAT_KINDS else _INTEGER_CALLS[op]
+        suffix = _FLOAT_KINDS.get(kind, kind)
+        return writer.call(f"{name}.{suffix}", *[(kind, word) for word in words])
 
     return scalar
 
 
 def _negated(writer: Writer, kind: str, words: tuple[str, ...]) -> str:
-    return writer.value(f"fneg float {words[0]}" if kind == "float" else f"sub {kind} 0, {words[0]}")
+    return writer.value(f"fneg {kind} {words[0]}" if kind in _FLOAT_KINDS else f"sub {kind} 0, {words[0]}")
 
 
 def _absolute(writer: Writer, kind: str, words: tuple[str, ...]) -> str:
-    if kind == "float":
-        return writer.call("llvm.fabs.f32", (kind, words[0]))
+    if kind in _FLOAT_KINDS:
+        return writer.call(f"llvm.fabs.{_FLOAT_KINDS[kind]}", (kind, words[0]))
     return writer.call(f"llvm.abs.{kind}", (kind, words[0]), ("i1", "false"))
 
 
 def fused(writer: Writer, kind: str, words: tuple[str, ...]) -> str:
     """``a * b + c`` of one register: rounded once, or wrapping."""
-    if kind == "float":
-        return writer.call("llvm.fma.f32", *[(kind, word) for word in words])
+    if kind in _FLOAT_KINDS:
+        return writer.call(f"llvm.fma.{_FLOAT_KINDS[kind]}", *[(kind, word) for word in words])
     product = writer.value(f"mul {kind} {words[0]}, {words[1]}")
     return writer.value(f"add {kind} {product}, {words[2]}")
 
@@ -122,8 +126,8 @@ def _complement(writer: Writer, kind: str, words: tuple[str, ...]) -> str:
 
 
 def _divided(writer: Writer, kind: str, words: tuple[str, ...]) -> str:
-    if kind == "float":
-        return writer.value(f"fdiv float {words[0]}, {words[1]}")
+    if kind in _FLOAT_KINDS:
+        return writer.value(f"fdiv {kind} {words[0]}, {words[1]}")
     safe, opposite = _divisor(writer, kind, words[1])
     quotient = writer.value(f"sdiv {kind} {words[0]}, {safe}")
     if not opposite:
@@ -194,6 +198,9 @@ def _root(writer: Writer, kind: str, words: tuple[str, ...]) -> str:
     number says so. Zeros, infinity and NaN are their own roots, as is what comes of negative numbers.
     """
     (number,) = words
+    if kind == "double":
+        # Of F64 there is no unit that LLVM could take for it.
+        return writer.call("llvm.sqrt.f64", (kind, number))
     small = writer.value(f"fcmp olt float {number}, {_SMALL}")
     scaled = writer.value(f"fmul float {number}, {_UP}")
     x = writer.value(f"select i1 {small}, float {scaled}, float {number}")

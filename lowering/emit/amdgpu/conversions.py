@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
 from gizml_tile.lowering.emit.amdgpu.writer import Rule, Words, Writer, type_of
 from gizml_tile.lowering.kernel_ir.instructions import Instruction
 
@@ -10,11 +10,12 @@ from gizml_tile.lowering.kernel_ir.instructions import Instruction
 _CASTS = {
     (F16, F32): "fpext",
     (F32, F16): "fptrunc",
-    (I32, F32): "sitofp",
-    (I64, F32): "sitofp",
+    (F32, F64): "fpext",
+    (F64, F32): "fptrunc",
+    **{(each, floats): "sitofp" for each in (I32, I64) for floats in (F32, F64)},
     (I32, I64): "sext",
     **{(each, I32): "sext" for each in (I8, I16)},
-    **{(each, F32): "uitofp" for each in (U32, U64)},
+    **{(each, floats): "uitofp" for each in (U32, U64) for floats in (F32, F64)},
     **{(each, I32): "zext" for each in (U8, U16)},
     (U32, I64): "zext",
     **{(I32, each): "trunc" for each in (I8, U8, I16, U16)},
@@ -32,10 +33,11 @@ def _converted(writer: Writer, word: str, source: DType, to: DType) -> str:
     cast = _CASTS.get((source, to))
     if cast is not None:
         return writer.value(f"{cast} {type_of(source)} {word} to {type_of(to)}")
-    if source is F32 and to.is_integer:
+    if source in (F32, F64) and to.is_integer:
         # Truncates and saturates, and gives 0 for a NaN.
         sign = "u" if to.is_unsigned else "s"
-        return writer.call(f"llvm.fpto{sign}i.sat.{type_of(to)}.f32", ("float", word))
+        name = f"llvm.fpto{sign}i.sat.{type_of(to)}.{source.text}"
+        return writer.call(name, (type_of(source), word))
     if (source, to) == (BF16, F32):
         wide = writer.value(f"zext i16 {word} to i32")
         return writer.bitcast(writer.value(f"shl i32 {wide}, 16"), "i32", "float")

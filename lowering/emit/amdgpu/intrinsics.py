@@ -43,18 +43,22 @@ def _signed_wmma(operand: str, archs: frozenset[str]) -> Intrinsic:
     return Intrinsic(sums, ("i1", operand, "i1", operand, sums, "i1"), archs)
 
 
+_FLOATS = {"f32": "float", "f64": "double"}
 _UNARY = Intrinsic("float", ("float",))
-_BINARY = Intrinsic("float", ("float", "float"))
 _FOUR, _SIXTEEN = "<4 x float>", "<16 x float>"
 _FROM_942 = frozenset(("gfx942", "gfx950"))
 _950 = frozenset(("gfx950",))
 _FLOAT_BYTES = ("fp8.fp8", "bf8.bf8", "fp8.bf8", "bf8.fp8")
 
 _GENERIC = {
-    "fma.f32": Intrinsic("float", ("float",) * 3),
-    "fabs.f32": _UNARY,
-    "minnum.f32": _BINARY,
-    "maxnum.f32": _BINARY,
+    **{f"fma.{suffix}": Intrinsic(kind, (kind,) * 3) for suffix, kind in _FLOATS.items()},
+    **{f"fabs.{suffix}": Intrinsic(kind, (kind,)) for suffix, kind in _FLOATS.items()},
+    **{
+        f"{name}.{suffix}": Intrinsic(kind, (kind,) * 2)
+        for name in ("minnum", "maxnum")
+        for suffix, kind in _FLOATS.items()
+    },
+    "sqrt.f64": Intrinsic("double", ("double",)),
     "exp2.f32": _UNARY,
     "log2.f32": _UNARY,
     **{
@@ -69,6 +73,11 @@ _GENERIC = {
         f"fpto{sign}i.sat.i{width}.f32": Intrinsic(f"i{width}", ("float",))
         for sign in "su"
         for width in (8, 16, 32, 64)
+    },
+    **{
+        f"fpto{sign}i.sat.i{width}.f64": Intrinsic(f"i{width}", ("double",))
+        for sign in "su"
+        for width in (32, 64)
     },
 }
 _OWN = {

@@ -5,7 +5,24 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I16, I32, I64, MASK, U8, U16, U32, U64, DType
+from gizml_tile.dtypes import (
+    BF16,
+    E5M2,
+    F16,
+    F32,
+    F64,
+    FP8,
+    I8,
+    I16,
+    I32,
+    I64,
+    MASK,
+    U8,
+    U16,
+    U32,
+    U64,
+    DType,
+)
 from gizml_tile.lowering.emit.literals import bits, signed
 from gizml_tile.lowering.kernel_ir.instructions import Number
 from gizml_tile.rounding import round_to
@@ -15,6 +32,7 @@ from gizml_tile.rounding import round_to
 TYPES = {
     MASK: "i1",
     F32: "float",
+    F64: "double",
     F16: "half",
     BF16: "i16",
     FP8: "i8",
@@ -31,11 +49,11 @@ TYPES = {
 
 
 def literal(number: Number, dtype: DType) -> str:
-    """A number as an operand; LLVM writes an F32 by the bits of the double that equals it."""
+    """A number as an operand; LLVM writes floats by the bits of the double that equals them."""
     if dtype is MASK:
         return "true" if number else "false"
-    if dtype is F32:
-        return f"0x{struct.pack('>d', round_to(number, F32)).hex().upper()}"
+    if dtype in (F32, F64):
+        return f"0x{struct.pack('>d', round_to(number, dtype)).hex().upper()}"
     if dtype is F16:
         return f"0xH{bits(number, dtype):04X}"
     return str(signed(number, dtype))

@@ -10,6 +10,7 @@ from gizml_tile.dtypes import DType, math_dtype, to_numpy
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.builder import Function, Value, float_text, splat, suffix, vector
 from gizml_tile.lowering.emit.cpu.scope import Scope
+from gizml_tile.lowering.emit.cpu.storage import storage_kind
 from gizml_tile.nodes import Node, View
 
 Masks = dict[object, str] | None
@@ -320,6 +321,6 @@ def numbers(kind: str, width: int) -> str:
 def raw_text(dtype: DType, value: float | int | bool) -> str:
     """A number as it is stored, as an LLVM constant."""
     stored = np.asarray(value).astype(to_numpy(dtype))
-    if dtype is DType.F32:
-        return float_text(float(stored))
+    if dtype in (DType.F32, DType.F64):
+        return float_text(float(stored), storage_kind(dtype))
     return str(int(stored.view(f"u{dtype.bytes}")))

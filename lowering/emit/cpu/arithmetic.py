@@ -90,10 +90,14 @@ class Arithmetic:
         """The LLVM type that ``width`` elements are loaded and stored as."""
         return self.vectors.type(storage.storage_kind(dtype))
 
+    def _floats(self, dtype: DType) -> Vectors:
+        """Vectors whose floats are those that mathematics on a type takes."""
+        return self.vectors.of(storage.register_kind(dtype))
+
     def constant(self, dtype: DType, value: float | int | bool) -> str:
         """A number in every lane."""
         if dtype.is_float:
-            return self.vectors.constant(float(value))
+            return self._floats(dtype).constant(float(value))
         kind = storage.register_kind(dtype)
         if dtype is MASK:
             return self.vectors.integer(kind, int(value) & 1)
@@ -112,11 +116,12 @@ class Arithmetic:
             return negated if op == "neg" else vectors.intrinsic("smax", kind, value, negated)
         if op in COUNTS:
             return integers.count(vectors, kind, op, value)
-        assert dtype is F32, f"no {op} of {dtype}"
-        if op in _SHARED:
+        assert dtype.is_float, f"no {op} of {dtype}"
+        vectors = self._floats(dtype)
+        if dtype is F32 and op in _SHARED:
             return _SHARED[op](vectors, value)
         if op in _ROUNDINGS:
-            return vectors.intrinsic(_ROUNDINGS[op], "float", value)
+            return vectors.intrinsic(_ROUNDINGS[op], kind, value)
         match op:
             case "neg":
                 return vectors.negate(value)
@@ -138,7 +143,8 @@ class Arithmetic:
         vectors = self.vectors
         if dtype is F32 and op in _SHARED_BINARY:
             return _SHARED_BINARY[op](vectors, a, b)
-        if dtype is F32:
+        if dtype.is_float:
+            vectors = self._floats(dtype)
             operations: dict[str, Callable[[str, str], str]] = {
                 "add": vectors.add,
                 "sub": vectors.sub,
@@ -160,16 +166,26 @@ class Arithmetic:
         """The upper half of the product of I32 or U32."""
         return integers.upper_product(self.vectors, a, b, unsigned=unsigned)
 
-    def fma(self, a: str, b: str, c: str, *, negate_product: bool = False, negate_c: bool = False) -> str:
+    def fma(
+        self,
+        dtype: DType,
+        a: str,
+        b: str,
+        c: str,
+        *,
+        negate_product: bool = False,
+        negate_c: bool = False,
+    ) -> str:
         """``a * b + c`` of floats with one rounding, the product or c negated."""
-        vectors = self.vectors
+        vectors = self._floats(dtype)
         left = vectors.negate(a) if negate_product else a
         return vectors.fma(left, b, vectors.negate(c) if negate_c else c)
 
     def compare(self, op: str, dtype: DType, a: str, b: str) -> str:
         """A mask of lt le gt ge eq ne; of floats NaN is ordered with nothing, so that ``ne`` is true."""
-        if dtype is F32:
-            return self.vectors.operation(f"fcmp {_FLOAT_PREDICATES[op]}", "float", a, b)
+        if dtype.is_float:
+            kind = storage.register_kind(dtype)
+            return self.vectors.operation(f"fcmp {_FLOAT_PREDICATES[op]}", kind, a, b)
         assert dtype is not MASK or op in ("eq", "ne"), f"no {op} of masks"
         predicates = _UNSIGNED_PREDICATES if dtype.is_unsigned else _INTEGER_PREDICATES
         return self.vectors.operation(f"icmp {predicates[op]}", storage.register_kind(dtype), a, b)
@@ -200,8 +216,8 @@ class Arithmetic:
             return self.constant(dtype, 0)
         if dtype is MASK:
             return self.constant(MASK, op == "min")
-        if dtype is F32:
-            return self.constant(F32, float("nan"))
+        if dtype.is_float:
+            return self.constant(dtype, float("nan"))
         return self.constant(dtype, integer_range(dtype)[0 if op == "max" else 1])
 
     def accumulate(self, op: str, dtype: DType, total: str, value: str, *, quiet: bool = False) -> str:
@@ -212,8 +228,9 @@ class Arithmetic:
         """
         if dtype is MASK:
             return self.binary("or_" if op == "max" else "and_", MASK, total, value)
-        if dtype is F32 and op != "sum":
-            step = self.vectors.maximum if op == "max" else self.vectors.minimum
+        if dtype.is_float and op != "sum":
+            vectors = self._floats(dtype)
+            step = vectors.maximum if op == "max" else vectors.minimum
             return step(total, value, quiet=(True, quiet))
         return self.binary(_REDUCTIONS[op], dtype, total, value)
 

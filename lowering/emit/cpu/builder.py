@@ -286,8 +286,10 @@ def suffix(kind: str, width: int) -> str:
     return short if width == 1 else f"v{width}{short}"
 
 
-def float_text(value: float) -> str:
-    """A float constant rounded to F32, in the hexadecimal form that LLVM reads exactly."""
+def float_text(value: float, kind: str = "float") -> str:
+    """A float constant rounded to F32, or a ``double`` as it is, in the form that LLVM reads exactly."""
+    if kind == "double":
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
     try:
         single = struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:

@@ -272,8 +272,8 @@ class Place:
         def fast() -> list[str]:
             quotient = arithmetic.binary("mul", F32, value, reciprocal)
             for _ in range(2):
-                rest = arithmetic.fma(quotient, divisor, value, negate_product=True)
-                quotient = arithmetic.fma(rest, reciprocal, quotient)
+                rest = arithmetic.fma(F32, quotient, divisor, value, negate_product=True)
+                quotient = arithmetic.fma(F32, rest, reciprocal, quotient)
             return [quotient]
 
         def slow() -> list[str]:

@@ -59,7 +59,7 @@ class Buffer:
 
     @property
     def element_bytes(self) -> int:
-        return self.packed or {"float": 4, "i32": 4, "i64": 8, "i1": 1}[kind_of(self.dtype)]
+        return self.packed or {"float": 4, "double": 8, "i32": 4, "i64": 8, "i1": 1}[kind_of(self.dtype)]
 
 
 @dataclass(eq=False)

@@ -85,7 +85,7 @@ class Unit:
 
 @dataclass
 class Scope:
-    """A function being written. ``scalars`` hold i64 (also as Python ints), float, i32 or i1 values."""
+    """A function being written. ``scalars`` hold i64 (also as Python ints), floats, i32 or i1 values."""
 
     unit: Unit
     function: Function
@@ -251,8 +251,12 @@ def apply(arithmetic: Arithmetic, node: Node, values: list[str]) -> str:
         case "fma":
             assert isinstance(node.attr, tuple)
             negate_product, negate_c = node.attr
-            a, b, c = values
-            return arithmetic.fma(a, b, c, negate_product=bool(negate_product), negate_c=bool(negate_c))
+            assert node.dtype is not None
+            a, b, c = (
+                _as(arithmetic, kind, node.dtype, value) for kind, value in zip(types, values, strict=True)
+            )
+            negations = {"negate_product": bool(negate_product), "negate_c": bool(negate_c)}
+            return arithmetic.fma(node.dtype, a, b, c, **negations)
     if len(values) == 1:
         return arithmetic.unary(node.op, types[0], values[0])
     common_type = promote(types[0], types[1])

@@ -453,7 +453,8 @@ def _scatters(scope: Scope, tasks: Sequence[Task]) -> dict[Task, Addresses]:
 def put_value(scope: Scope, task: Task, here: Place | ColumnPlace) -> str:
     """What a put stores, of the kind that the tensor's type has in registers."""
     node = task.node.args[0]
-    target = math_dtype(scope.unit.program.tensors[tensor_of(task.node)].dtype)
+    target = scope.unit.program.tensors[tensor_of(task.node)].dtype
     source = register_dtype(node)
     value = here.value(node)
-    return value if source is target else here.arithmetic.convert(source, target, value)
+    # What is of another kind is rounded to the type itself, once.
+    return value if source is math_dtype(target) else here.arithmetic.convert(source, target, value)

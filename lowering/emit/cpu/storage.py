@@ -1,4 +1,4 @@
-"""What is in memory and what is in registers: floats of 32 bits, integers of 32 or 64, i1 for masks.
+"""What is in memory and what is in registers: floats and integers of 32 or 64 bits, i1 for masks.
 
 A narrow integer stands in 32 bits with its own value: I8 and I16 with copies of the sign, U8 and U16 with
 zeros.
@@ -13,11 +13,11 @@ from gizml_tile.dtypes import (
     E5M2,
     F16,
     F32,
+    F64,
     FP8,
     I64,
     MASK,
     MATHEMATICAL,
-    U32,
     U64,
     DType,
     integer_range,
@@ -29,13 +29,13 @@ from gizml_tile.lowering.emit.cpu.vectors import Vectors
 def register_kind(dtype: DType) -> str:
     """The LLVM type that one element has in a register."""
     if dtype.is_float:
-        return "float"
+        return "double" if dtype is F64 else "float"
     return "i1" if dtype is MASK else "i64" if dtype in (I64, U64) else "i32"
 
 
 def storage_kind(dtype: DType) -> str:
     """The LLVM type that one element is loaded and stored as."""
-    return "float" if dtype is F32 else f"i{dtype.bits}"
+    return register_kind(dtype) if dtype in (F32, F64) else f"i{dtype.bits}"
 
 
 def decode(vectors: Vectors, dtype: DType, raw: str) -> str:
@@ -99,12 +99,12 @@ def convert(vectors: Vectors, source: DType, target: DType, value: str) -> str:
     if target is MASK:
         compare = "fcmp une" if source.is_float else "icmp ne"
         kind = register_kind(source)
-        zero = vectors.constant(0.0) if source.is_float else vectors.integer(kind, 0)
+        zero = vectors.of(kind).constant(0.0) if source.is_float else vectors.integer(kind, 0)
         return vectors.operation(compare, kind, value, zero)
     if source.is_float and target.is_float:
         return _round(vectors, source, target, value)
     if source.is_float:
-        return _truncate(vectors, target, value)
+        return _truncate(vectors, source, target, value)
     if target.is_float:
         return _float_of(vectors, source, target, value)
     return _resize(vectors, source, target, value)
@@ -112,44 +112,75 @@ def convert(vectors: Vectors, source: DType, target: DType, value: str) -> str:
 
 def _from_mask(vectors: Vectors, target: DType, mask: str) -> str:
     if target.is_float:
-        return vectors.select(mask, vectors.constant(1.0), vectors.constant(0.0))
+        floats = vectors.of(register_kind(target))
+        return floats.select(mask, floats.constant(1.0), floats.constant(0.0))
     return vectors.cast("zext", "i1", register_kind(target), mask)
 
 
 def _round(vectors: Vectors, source: DType, target: DType, value: str) -> str:
-    # F32 holds every float type's values, and BF16 and F16 hold those of 8 bits.
+    if target is F64:
+        return vectors.cast("fpext", "float", "double", value)
+    if source is F64:
+        single = vectors.cast("fptrunc", "double", "float", value)
+        if target is F32:
+            return single
+        return _round(vectors, F32, target, _odd_single(vectors, value, single))
+    # F32 holds the values of every narrower float type, and BF16 and F16 hold those of 8 bits.
     if target is F32 or (source in (FP8, E5M2) and target.bits == 16):
         return value
     return decode(vectors, target, encode(vectors, target, value))
 
 
-def _truncate(vectors: Vectors, target: DType, value: str) -> str:
-    if target in (U32, U64):
-        return _truncate_unsigned(vectors, target, value)
+def _odd_single(vectors: Vectors, value: str, single: str) -> str:
+    """The float next to a double whose last bit tells that it was not exact, from the nearest one.
+
+    Rounding that to fewer bits gives what rounding the double itself would. Where the nearest float has the
+    larger size (also where it is infinite) its bits less one are those of the float below.
+    """
+    doubles = vectors.of("double")
+    back = vectors.cast("fpext", "float", "double", single)
+    away = doubles.operation("fcmp ogt", "double", doubles.absolute(back), doubles.absolute(value))
+    inexact = doubles.operation("fcmp une", "double", back, value)
+    return _with_odd_bit(vectors, single, away, inexact)
+
+
+def _with_odd_bit(vectors: Vectors, single: str, away: str, inexact: str) -> str:
+    """A float, or where ``away`` the next smaller one, of which the last bit is set where ``inexact``."""
+    bits = vectors.bits_sub(vectors.as_bits(single), vectors.cast("zext", "i1", "i32", away))
+    return vectors.from_bits(vectors.bits_or(bits, vectors.cast("zext", "i1", "i32", inexact)))
+
+
+def _truncate(vectors: Vectors, source: DType, target: DType, value: str) -> str:
+    if target.is_unsigned and target in MATHEMATICAL:
+        return _truncate_unsigned(vectors, source, target, value)
     low, high = integer_range(target)
-    if target is not I64:
+    if source is not F64 and target is not I64:
         return rounding.integer_bits(vectors, value, low, high)
-    limit, bottom = vectors.constant(2.0**63), vectors.constant(-(2.0**63))
-    inside = vectors.select(vectors.less(value, limit), value, vectors.constant(0.0))
-    inside = vectors.select(vectors.greater(inside, bottom), inside, bottom)
-    above = vectors.operation("fcmp oge", "float", value, limit)
-    whole = vectors.cast("fptosi", "float", "i64", inside)
-    return vectors.choose("i64", above, vectors.integer("i64", high), whole)
+    of, kind = register_kind(source), register_kind(target)
+    floats = vectors.of(of)
+    # Of 64 bits the largest is no float: the first above it is.
+    limit, bottom = floats.constant(float(high + 1)), floats.constant(float(low))
+    inside = floats.select(floats.less(value, limit), value, floats.constant(0.0))
+    inside = floats.select(floats.greater(inside, bottom), inside, bottom)
+    above = floats.operation("fcmp oge", of, value, limit)
+    whole = floats.cast("fptosi", of, kind, inside)
+    return floats.choose(kind, above, floats.integer(kind, high), whole)
 
 
-def _truncate_unsigned(vectors: Vectors, target: DType, value: str) -> str:
-    kind, limit = register_kind(target), vectors.constant(2.0**target.bits)
-    zero = vectors.constant(0.0)
-    above = vectors.operation("fcmp oge", "float", value, limit)
-    inside = vectors.select(vectors.greater(value, zero), value, zero)
-    whole = vectors.cast("fptoui", "float", kind, vectors.select(above, zero, inside))
-    return vectors.choose(kind, above, vectors.integer(kind, -1), whole)
+def _truncate_unsigned(vectors: Vectors, source: DType, target: DType, value: str) -> str:
+    of, kind = register_kind(source), register_kind(target)
+    floats = vectors.of(of)
+    zero, limit = floats.constant(0.0), floats.constant(2.0**target.bits)
+    above = floats.operation("fcmp oge", of, value, limit)
+    inside = floats.select(floats.greater(value, zero), value, zero)
+    whole = floats.cast("fptoui", of, kind, floats.select(above, zero, inside))
+    return floats.choose(kind, above, floats.integer(kind, -1), whole)
 
 
 def _float_of(vectors: Vectors, source: DType, target: DType, value: str) -> str:
-    kind = register_kind(source)
-    single = vectors.cast("uitofp" if source.is_unsigned else "sitofp", kind, "float", value)
-    if target is F32:
+    kind, wanted = register_kind(source), register_kind(target)
+    single = vectors.cast("uitofp" if source.is_unsigned else "sitofp", kind, wanted, value)
+    if target in (F32, F64):
         return single
     if target is BF16 and source in MATHEMATICAL:
         single = _rounded_to_odd(vectors, source, value, single)
@@ -163,16 +194,14 @@ def _rounded_to_odd(vectors: Vectors, source: DType, value: str, single: str) ->
     Rounding that to fewer bits gives what rounding the integer itself would.
     """
     kind = register_kind(source)
-    back = _truncate(vectors, source, single)
+    back = _truncate(vectors, F32, source, single)
     larger = vectors.operation("icmp ugt" if source.is_unsigned else "icmp sgt", kind, back, value)
     if not source.is_unsigned:
         below = vectors.operation("icmp slt", kind, value, vectors.integer(kind, 0))
         larger = vectors.operation("xor", "i1", below, larger)
     inexact = vectors.operation("icmp ne", kind, back, value)
     away = vectors.operation("and", "i1", inexact, larger)
-    bits = vectors.as_bits(single)
-    bits = vectors.bits_sub(bits, vectors.cast("zext", "i1", "i32", away))
-    return vectors.from_bits(vectors.bits_or(bits, vectors.cast("zext", "i1", "i32", inexact)))
+    return _with_odd_bit(vectors, single, away, inexact)
 
 
 def _resize(vectors: Vectors, source: DType, target: DType, value: str) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from gizml_tile.lowering.emit.cpu.builder import Function, float_text, splat, suffix, vector
 from gizml_tile.lowering.math import clamp_by_select, scale_in_two_steps
 
-# What x86 calls the vectors of so many floats, and the type of a mask of that many lanes.
-_X86_VECTORS = {16: ("512", "i16"), 8: ("256", "i8"), 4: ("128", "i8")}
+# The bits of x86's vector registers.
+_X86_REGISTERS = (128, 256, 512)
 
 # ``scale`` is given numbers up to 2^40: with smaller exponents they are 0.
 VANISHING = -192.0
@@ -17,14 +17,31 @@ VANISHING = -192.0
 class Vectors:
     """Writes operations on ``width`` lanes into a function; one lane is a scalar.
 
-    ``avx512`` promises AVX-512 F, DQ and VL, ``half`` instructions that convert F16.
+    ``avx512`` promises AVX-512 F, DQ and VL, ``half`` instructions that convert F16. Floats are F32 and their
+    bits integers of 32 bits; those of kind ``double`` are F64 and of 64 bits.
     """
 
-    def __init__(self, function: Function, width: int, *, avx512: bool = False, half: bool = False) -> None:
+    def __init__(
+        self,
+        function: Function,
+        width: int,
+        *,
+        avx512: bool = False,
+        half: bool = False,
+        kind: str = "float",
+    ) -> None:
         self.function = function
         self.width = width
         self.avx512 = avx512
         self.half = half
+        self.kind = kind
+        self.bits_kind = "i64" if kind == "double" else "i32"
+
+    def of(self, kind: str) -> Vectors:
+        """Vectors of so many floats of another kind, or of this one."""
+        if kind == self.kind:
+            return self
+        return Vectors(self.function, self.width, avx512=self.avx512, half=self.half, kind=kind)
 
     def type(self, kind: str) -> str:
         """The LLVM type of ``width`` elements, such as ``<16 x float>``."""
@@ -56,46 +73,46 @@ class Vectors:
     # floats
 
     def constant(self, value: float) -> str:
-        return splat("float", float_text(value), self.width)
+        return splat(self.kind, float_text(value, self.kind), self.width)
 
     def add(self, a: str, b: str) -> str:
-        return self.operation("fadd", "float", a, b)
+        return self.operation("fadd", self.kind, a, b)
 
     def sub(self, a: str, b: str) -> str:
-        return self.operation("fsub", "float", a, b)
+        return self.operation("fsub", self.kind, a, b)
 
     def mul(self, a: str, b: str) -> str:
-        return self.operation("fmul", "float", a, b)
+        return self.operation("fmul", self.kind, a, b)
 
     def div(self, a: str, b: str) -> str:
-        return self.operation("fdiv", "float", a, b)
+        return self.operation("fdiv", self.kind, a, b)
 
     def reciprocal(self, a: str) -> str:
         return self.div(self.constant(1.0), a)
 
     def sqrt(self, a: str) -> str:
-        return self.intrinsic("sqrt", "float", a)
+        return self.intrinsic("sqrt", self.kind, a)
 
     def negate(self, a: str) -> str:
-        return self.operation("fneg", "float", a)
+        return self.operation("fneg", self.kind, a)
 
     def absolute(self, a: str) -> str:
-        return self.intrinsic("fabs", "float", a)
+        return self.intrinsic("fabs", self.kind, a)
 
     def fma(self, a: str, b: str, c: str) -> str:
-        return self.intrinsic("fma", "float", a, b, c)
+        return self.intrinsic("fma", self.kind, a, b, c)
 
     def less(self, a: str, b: str) -> str:
-        return self.operation("fcmp olt", "float", a, b)
+        return self.operation("fcmp olt", self.kind, a, b)
 
     def greater(self, a: str, b: str) -> str:
-        return self.operation("fcmp ogt", "float", a, b)
+        return self.operation("fcmp ogt", self.kind, a, b)
 
     def equal(self, a: str, b: str) -> str:
-        return self.operation("fcmp oeq", "float", a, b)
+        return self.operation("fcmp oeq", self.kind, a, b)
 
     def select(self, mask: str, yes: str, no: str) -> str:
-        return self.choose("float", mask, yes, no)
+        return self.choose(self.kind, mask, yes, no)
 
     def at_most(self, a: str, high: float) -> str:
         return self.select(self.less(a, self.constant(high)), a, self.constant(high))
@@ -104,10 +121,10 @@ class Vectors:
         return clamp_by_select(self, a, low, high)
 
     def scale(self, a: str, exponent: str, exponent_bits: str) -> str:
-        if not (self.avx512 and self.width in _X86_VECTORS):
+        if not self._is_register():
             return scale_in_two_steps(self, a, exponent_bits)
         # A result that underflows costs as much as a hundred others, so what vanishes is left out.
-        kept = self.operation("fcmp uge", "float", exponent, self.constant(VANISHING))
+        kept = self.operation("fcmp uge", self.kind, exponent, self.constant(VANISHING))
         return self._x86("scalef", a, exponent, mask=kept)
 
     def seldom(self, mask: str, usual: str, rare: Callable[[], str]) -> str:
@@ -121,7 +138,7 @@ class Vectors:
         def chosen() -> list[str]:
             return [self.select(mask, rare(), usual)]
 
-        return function.when(some, chosen, lambda: [usual], [self.type("float")])[0]
+        return function.when(some, chosen, lambda: [usual], [self.type(self.kind)])[0]
 
     def maximum(self, a: str, b: str, *, quiet: tuple[bool, bool] = (False, False)) -> str:
         """The larger one; a NaN loses, -0 is smaller than +0. ``quiet``: no signaling NaN in a, in b."""
@@ -132,47 +149,68 @@ class Vectors:
         return self._extreme("olt", "or", 4, a, b, quiet)
 
     def _extreme(self, order: str, zeros: str, control: int, a: str, b: str, quiet: tuple[bool, bool]) -> str:
-        if self.avx512 and self.width < 4:
-            four = Vectors(self.function, 4, avx512=True)
-            wide = four._extreme(order, zeros, control, self._widened(a), self._widened(b), quiet)
-            return self._narrowed(wide)
-        if self.avx512 and self.width in _X86_VECTORS:
+        if self.avx512 and self._bits < _X86_REGISTERS[0]:
+            least = self._with_width(_X86_REGISTERS[0] * self.width // self._bits)
+            left, right = (self._lanes(each, 0, least.width) for each in (a, b))
+            return least._lanes(least._extreme(order, zeros, control, left, right, quiet), 0, self.width)
+        if self.avx512 and self._bits > _X86_REGISTERS[-1]:
+            half = self._with_width(self.width // 2)
+            parts = []
+            for first in (0, half.width):
+                left, right = (self._lanes(each, first, half.width) for each in (a, b))
+                parts.append(half._extreme(order, zeros, control, left, right, quiet))
+            return half._joined(*parts)
+        if self._is_register():
             # The instruction has these rules but for signaling NaNs, which it lets win.
-            left = a if quiet[0] else self.intrinsic("canonicalize", "float", a)
-            right = b if quiet[1] else self.intrinsic("canonicalize", "float", b)
+            left = a if quiet[0] else self.intrinsic("canonicalize", self.kind, a)
+            right = b if quiet[1] else self.intrinsic("canonicalize", self.kind, b)
             return self._x86("range", left, right, f"i32 {control}")
-        chosen = self.choose("float", self.operation(f"fcmp {order}", "float", a, b), a, b)
-        chosen = self.choose("float", self.operation("fcmp uno", "float", b, b), a, chosen)
+        chosen = self.choose(self.kind, self.operation(f"fcmp {order}", self.kind, a, b), a, b)
+        chosen = self.choose(self.kind, self.operation("fcmp uno", self.kind, b, b), a, chosen)
         # Equal numbers have equal bits but for zeros, whose signs meet in the bits' and (or).
-        both = self.from_bits(self.operation(zeros, "i32", self.as_bits(a), self.as_bits(b)))
-        return self.choose("float", self.equal(a, b), both, chosen)
+        both = self.from_bits(self.operation(zeros, self.bits_kind, self.as_bits(a), self.as_bits(b)))
+        return self.choose(self.kind, self.equal(a, b), both, chosen)
 
-    def _widened(self, a: str) -> str:
-        """One or two lanes as the first of four; the others are undefined."""
-        of = self.type("float")
-        if self.width == 1:
-            return self.function.emit(f"insertelement <4 x float> poison, float {a}, i64 0")
-        lanes = "<i32 0, i32 1, i32 poison, i32 poison>"
-        return self.function.emit(f"shufflevector {of} {a}, {of} poison, <4 x i32> {lanes}")
+    @property
+    def _bits(self) -> int:
+        """The bits of so many floats."""
+        return self.width * (64 if self.kind == "double" else 32)
 
-    def _narrowed(self, a: str) -> str:
-        """The first lanes of four."""
+    def _is_register(self) -> bool:
+        """Whether AVX-512's instructions take vectors of this size."""
+        return self.avx512 and self._bits in _X86_REGISTERS
+
+    def _with_width(self, width: int) -> Vectors:
+        return Vectors(self.function, width, avx512=self.avx512, half=self.half, kind=self.kind)
+
+    def _lanes(self, a: str, first: int, count: int) -> str:
+        """So many lanes from one on; those beyond the last are undefined."""
+        of, function = self.type(self.kind), self.function
         if self.width == 1:
-            return self.function.emit(f"extractelement <4 x float> {a}, i64 0")
-        lanes = "<i32 0, i32 1>"
-        return self.function.emit(f"shufflevector <4 x float> {a}, <4 x float> poison, <2 x i32> {lanes}")
+            return function.emit(f"insertelement <{count} x {self.kind}> poison, {self.kind} {a}, i64 0")
+        if count == 1:
+            return function.emit(f"extractelement {of} {a}, i64 {first}")
+        numbers = range(first, first + count)
+        lanes = ", ".join(f"i32 {lane if lane < self.width else 'poison'}" for lane in numbers)
+        return function.emit(f"shufflevector {of} {a}, {of} poison, <{count} x i32> <{lanes}>")
+
+    def _joined(self, low: str, high: str) -> str:
+        """Two vectors as one."""
+        of, count = self.type(self.kind), 2 * self.width
+        lanes = ", ".join(f"i32 {lane}" for lane in range(count))
+        return self.function.emit(f"shufflevector {of} {low}, {of} {high}, <{count} x i32> <{lanes}>")
 
     def _x86(self, name: str, a: str, b: str, *controls: str, mask: str = "") -> str:
         """An AVX-512 instruction of two operands, in the current rounding mode; zeros outside the mask."""
-        of = self.type("float")
-        bits, lanes = _X86_VECTORS[self.width]
+        of = self.type(self.kind)
+        bits, lanes = self._bits, f"i{max(self.width, 8)}"
         chosen = "-1"
         if mask:
             chosen = self._lanes_of(mask, lanes)
         arguments = [f"{of} {a}", f"{of} {b}", *controls, f"{of} zeroinitializer", f"{lanes} {chosen}"]
-        if bits == "512":
+        if bits == 512:
             arguments.append("i32 4")
-        full = f"llvm.x86.avx512.mask.{name}.ps.{bits}"
+        full = f"llvm.x86.avx512.mask.{name}.{'pd' if self.kind == 'double' else 'ps'}.{bits}"
         kinds = ", ".join(of if argument.startswith(of) else argument.split()[0] for argument in arguments)
         self.function.module.declare(full, f"{of} @{full}({kinds})")
         return self.function.call(of, full, *arguments)
@@ -187,28 +225,28 @@ class Vectors:
     # their bits
 
     def bits_constant(self, value: int) -> str:
-        return self.integer("i32", value)
+        return self.integer(self.bits_kind, value)
 
     def as_bits(self, a: str) -> str:
-        return self.cast("bitcast", "float", "i32", a)
+        return self.cast("bitcast", self.kind, self.bits_kind, a)
 
     def from_bits(self, bits: str) -> str:
-        return self.cast("bitcast", "i32", "float", bits)
+        return self.cast("bitcast", self.bits_kind, self.kind, bits)
 
     def bits_add(self, a: str, b: str) -> str:
-        return self.operation("add", "i32", a, b)
+        return self.operation("add", self.bits_kind, a, b)
 
     def bits_sub(self, a: str, b: str) -> str:
-        return self.operation("sub", "i32", a, b)
+        return self.operation("sub", self.bits_kind, a, b)
 
     def bits_and(self, a: str, b: str) -> str:
-        return self.operation("and", "i32", a, b)
+        return self.operation("and", self.bits_kind, a, b)
 
     def bits_or(self, a: str, b: str) -> str:
-        return self.operation("or", "i32", a, b)
+        return self.operation("or", self.bits_kind, a, b)
 
     def bits_xor(self, a: str, b: str) -> str:
-        return self.operation("xor", "i32", a, b)
+        return self.operation("xor", self.bits_kind, a, b)
 
     def bits_product(self, a: str, b: str) -> tuple[str, str]:
         wide = [self.cast("zext", "i32", "i64", each) for each in (a, b)]
@@ -217,28 +255,28 @@ class Vectors:
         return self.cast("trunc", "i64", "i32", upper), self.cast("trunc", "i64", "i32", product)
 
     def shift_left(self, a: str, count: int) -> str:
-        return self.operation("shl", "i32", a, self.bits_constant(count))
+        return self.operation("shl", self.bits_kind, a, self.bits_constant(count))
 
     def shift_left_by(self, a: str, count: str) -> str:
-        return self.operation("shl", "i32", a, count)
+        return self.operation("shl", self.bits_kind, a, count)
 
     def shift_right(self, a: str, count: int) -> str:
-        return self.operation("ashr", "i32", a, self.bits_constant(count))
+        return self.operation("ashr", self.bits_kind, a, self.bits_constant(count))
 
     def shift_right_logical(self, a: str, count: int) -> str:
-        return self.operation("lshr", "i32", a, self.bits_constant(count))
+        return self.operation("lshr", self.bits_kind, a, self.bits_constant(count))
 
     def shift_right_logical_by(self, a: str, count: str) -> str:
-        return self.operation("lshr", "i32", a, count)
+        return self.operation("lshr", self.bits_kind, a, count)
 
     def bits_less(self, a: str, b: str) -> str:
-        return self.operation("icmp slt", "i32", a, b)
+        return self.operation("icmp slt", self.bits_kind, a, b)
 
     def bits_select(self, mask: str, yes: str, no: str) -> str:
-        return self.choose("i32", mask, yes, no)
+        return self.choose(self.bits_kind, mask, yes, no)
 
     def bits_to_float(self, bits: str) -> str:
-        return self.cast("sitofp", "i32", "float", bits)
+        return self.cast("sitofp", self.bits_kind, self.kind, bits)
 
     def float_to_bits(self, a: str) -> str:
-        return self.cast("fptosi", "float", "i32", a)
+        return self.cast("fptosi", self.kind, self.bits_kind, a)

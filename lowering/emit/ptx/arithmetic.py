@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import F32, I32, I64, MASK, U32, U64, DType
+from gizml_tile.dtypes import F32, F64, I32, I64, MASK, U32, U64, DType
 from gizml_tile.lowering.emit.ptx.packing import stretched
 from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer
 from gizml_tile.lowering.kernel_ir.instructions import COMPARISONS, Instruction
@@ -38,6 +38,8 @@ _FLOAT = {
     "sin": "sin.approx.f32",
     "cos": "cos.approx.f32",
 }
+# What F64 has of these.
+_DOUBLE = "neg abs add sub mul fma div sqrt min max lt le gt ge eq ne".split()
 _INTEGER = {
     "neg": "neg.s{}",
     "abs": "abs.s{}",
@@ -70,6 +72,7 @@ _BITS = {"and": "and.b32", "or": "or.b32", "xor": "xor.b32", "not": "not.b32"}
 _PREDICATE = {"and": "and.pred", "or": "or.pred", "xor": "xor.pred", "not": "not.pred", "ne": "xor.pred"}
 _MNEMONICS = {
     F32: _BITS | _FLOAT,
+    F64: {op: _FLOAT[op].replace("f32", "f64") for op in _DOUBLE},
     I32: {op: text.format(32) for op, text in _INTEGER.items()},
     I64: {op: text.format(64) for op, text in _INTEGER.items()},
     U32: {op: text.format(32) for op, text in _UNSIGNED.items()},

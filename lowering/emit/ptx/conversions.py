@@ -1,10 +1,25 @@
-"""Conversions between all storage types, by way of F32 and integers of 32 and 64 bits."""
+"""Conversions between all storage types, by way of F32, F64 and integers of 32 and 64 bits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I16, I32, MASK, U8, U16, DType, integer_range
+from gizml_tile.dtypes import (
+    BF16,
+    E5M2,
+    F16,
+    F32,
+    F64,
+    FP8,
+    I8,
+    I16,
+    I32,
+    MASK,
+    U8,
+    U16,
+    DType,
+    integer_range,
+)
 from gizml_tile.lowering.emit.ptx.immediates import immediate
 from gizml_tile.lowering.emit.ptx.packing import elements, gather, permuted
 from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer
@@ -117,6 +132,8 @@ def _extended(writer: Writer, words: Words, dtype: DType, count: int) -> Words:
 
 def _crossed(writer: Writer, words: Words, source: DType, to: DType) -> Words:
     """The values in the register type that ``to`` is made of."""
+    if F64 in (source, to):
+        return _of_double(writer, words, source, to)
     if to.is_float:
         if source is F32:
             return words
@@ -132,6 +149,25 @@ def _crossed(writer: Writer, words: Words, source: DType, to: DType) -> Words:
         sign = _sign(source)
         return _each(writer, f"cvt.{sign}64.{sign}32", words, "d")
     return _each(writer, "cvt.u32.u64", words) if bits < source.bits else words
+
+
+def _of_double(writer: Writer, words: Words, source: DType, to: DType) -> Words:
+    """Between F64 and F32 or integers of 32 or 64 bits, of which a NaN would be the smallest (or 2^63)."""
+    kind = "d" if to.bits == 64 else "r"
+    if to is F64:
+        text = "cvt.f64.f32" if source is F32 else f"cvt.rn.f64.{_sign(source)}{source.bits}"
+        return _each(writer, text, words, kind)
+    if to is F32:
+        return _each(writer, "cvt.rn.f32.f64", words)
+    made = writer.registers(kind, len(words))
+    for out, word in zip(made, words, strict=True):
+        strange = writer.register("p")
+        writer.lines += (
+            f"cvt.rzi.{_sign(to)}{to.bits}.f64 {out}, {word};",
+            f"setp.nan.f64 {strange}, {word}, {word};",
+            f"selp.b{to.bits} {out}, 0, {out}, {strange};",
+        )
+    return made
 
 
 def _sign(dtype: DType) -> str:

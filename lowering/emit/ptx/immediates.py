@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import F32, DType
+from gizml_tile.dtypes import F32, F64, DType
 from gizml_tile.lowering.emit.literals import bits, signed
 from gizml_tile.lowering.kernel_ir.instructions import Number
 
 
 def immediate(number: Number, dtype: DType) -> str:
     """A number of 32 or 64 bits as an operand."""
+    if dtype is F64:
+        return f"0d{bits(number, dtype):016X}"
     return f"0f{bits(number, dtype):08X}" if dtype is F32 else str(signed(number, dtype))
 
 

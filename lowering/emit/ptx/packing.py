@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gizml_tile.dtypes import DType
 from gizml_tile.lowering.emit.ptx.immediates import immediate, packed
-from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer, elements_of_word
+from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer, elements_of_word, register_class
 from gizml_tile.lowering.kernel_ir.instructions import Instruction, Number
 
 Element = tuple[str, int]  # a word, and which of its elements
@@ -98,7 +98,8 @@ def _join(writer: Writer, instruction: Instruction) -> Words:
 
 def _bitcast(writer: Writer, instruction: Instruction) -> Words:
     # Immediates are written by type, so they go through registers.
-    return writer.all_named(writer.words(instruction.args[0]))
+    assert instruction.dtype is not None
+    return writer.all_named(writer.words(instruction.args[0]), register_class(instruction.dtype))
 
 
 def _again(writer: Writer, instruction: Instruction) -> Words:

@@ -1,0 +1,104 @@
+"""Kernels of F64, for every GPU that has it."""
+
+from __future__ import annotations
+
+import numpy as np
+from elementwise_cases import add, transpose
+from gpu_cases import Case, by_blocks, numbers, room, wide
+
+import gizml_tile as tile
+
+OUTS = [("f32", tile.F32), ("f16", tile.F16), ("bf16", tile.BF16), ("fp8", tile.FP8), ("e5m2", tile.E5M2)]
+OUTS += [("i1", tile.I8), ("u1", tile.U8), ("i2", tile.I16), ("u2", tile.U16)]
+OUTS += [("i4", tile.I32), ("u4", tile.U32), ("i8", tile.I64), ("u8", tile.U64)]
+
+
+@tile.kernel(grid=by_blocks)
+def doubles(p, x, y, z, chosen, *, BM=8, BN=32):
+    """Every operation of F64 beside numbers and F32, the same bits everywhere."""
+    j, i = p.id(0), p.id(1)
+    a, s = p.read(x, [BM, BN])[i, j], p.read(y, [BM, BN])[i, j]
+    total = (a + s) * 0.1 - a / s
+    best = max(min(a, 0.3), s) if a <= s else -abs(a)
+    p.write(z, [BM, BN])[i, j] = total + abs(a).sqrt() * s.to(tile.F64).relu() - abs(a).rsqrt()
+    whole = a.floor() + s.to(tile.F64).ceil() - (a * 8).round() + a.trunc()
+    p.write(chosen, [BM, BN])[i, j] = best + whole.copysign(s) + a**3
+
+
+@tile.kernel(grid=lambda x, BM, BN, **_: by_blocks(x, BM, BN))
+def conversions(p, x, *outs, BM=8, BN=32):
+    j, i = p.id(0), p.id(1)
+    a = p.read(x, [BM, BN])[i, j] * 100
+    for out, (_, dtype) in zip(outs[:-1], OUTS, strict=True):
+        p.write(out, [BM, BN])[i, j] = a.to(dtype)
+    whole = a.to(tile.I64).to(tile.F64) + a.to(tile.U32).to(tile.F64) / 7 + a.to(tile.BF16)
+    p.write(outs[-1], [BM, BN])[i, j] = whole.bitcast(tile.I64).xor(1).bitcast(tile.F64)
+
+
+@tile.kernel(grid=lambda y, **_: tile.cdiv(y.shape[0], 4))
+def rows(p, x, order, places, running, y, *, COLUMNS=128):
+    """Sums, and what has the same bits in whatever order."""
+    i = p.id(0)
+    t = p.read(x, [4, COLUMNS], pad=-1.0)[i, 0]
+    values, where = t.sort(1)
+    p.write(order, [4, COLUMNS])[i, 0] = values
+    p.write(places, [4, COLUMNS])[i, 0] = where
+    p.write(running, [4, COLUMNS])[i, 0] = t.cummax(1) + t.min(1)
+    p.write(y, [4])[i] = (abs(t) * 0.1).sum(1).T
+
+
+@tile.kernel(grid=lambda y, **_: tile.cdiv(y.shape[0], 16))
+def gathered(p, x, ids, y, *, COLUMNS=32):
+    i = p.id(0)
+    taken = p.read(x, [16, COLUMNS]).gather([p.read(ids, [16])[i].T, p.iota([1, COLUMNS], 1, tile.I32)])
+    total = p.zeros([16, COLUMNS], tile.F64)
+    for k in range(3):
+        total = total * 0.5 + taken / (k + 1).value(tile.F64)
+    p.write(y, [16, COLUMNS])[i, 0] = total
+
+
+def hard(*shape: int) -> np.ndarray:
+    """Random numbers of many sizes, of which the first are ends of ranges, zeros, infinities and NaN."""
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1.7e308, 1e39, 4.65, 4.64, 655.2, -0.005]
+    rng = np.random.default_rng(shape)
+    values = np.ldexp(rng.standard_normal(shape), rng.integers(-30, 30, shape))
+    values.ravel()[: len(special)] = special
+    return values
+
+
+def indices(count: int, limit: int) -> np.ndarray:
+    return np.random.default_rng(count).integers(-1, limit + 1, count).astype(np.int32)
+
+
+CASES = [
+    Case(
+        "add f64",
+        add,
+        lambda: [*(numbers(3001, kind="f64", seed=s) for s in (1, 2)), room(3001, kind="f64")],
+    ),
+    Case("transpose f64", transpose, lambda: [hard(70, 130), room(130, 70, kind="f64")]),
+    Case(
+        "doubles",
+        doubles,
+        lambda: [hard(10, 40), numbers(10, 40, seed=3), room(10, 40, kind="f64"), room(10, 40, kind="f64")],
+    ),
+    Case(
+        "doubles, conversions",
+        conversions,
+        lambda: [hard(10, 40), *(room(10, 40, kind=kind) for kind, _ in [*OUTS, ("f64", tile.F64)])],
+    ),
+    Case(
+        "doubles, rows",
+        rows,
+        lambda: [
+            numbers(10, 100, kind="f64"),
+            room(10, 100, kind="f64"),
+            room(10, 100, kind="i4"),
+            room(10, 100, kind="f64"),
+            room(10, kind="f64"),
+        ],
+        {},
+        lambda arrays, result: (128 / 64 + 8) * 2.0**-53 * np.abs(wide(result)) * (result.ndim == 1),
+    ),
+    Case("doubles, gathered", gathered, lambda: [hard(20, 30), indices(40, 20), room(40, 30, kind="f64")]),
+]
