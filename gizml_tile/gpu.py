@@ -253,10 +253,10 @@ def _launch(infos: Sequence[TensorInfo], grid: Sequence[int], scalars: Sequence[
     from gizml_tile.lowering.work import Launch
 
     shapes, steps = tuple(info.shape for info in infos), tuple(info.strides for info in infos)
-    return Launch(shapes, steps, tuple(map(_memory, infos)), tuple(grid), tuple(scalars))
+    return Launch(shapes, steps, tuple(map(memory_of, infos)), tuple(grid), tuple(scalars))
 
 
-def _memory(info: TensorInfo) -> int:
+def memory_of(info: TensorInfo) -> int:
     """The bytes of a tensor's elements, of which those that repeat along an axis count once."""
     held = (size for size, stride in zip(info.shape, info.strides, strict=True) if stride)
     return 0 if 0 in info.shape else math.prod(held) * info.dtype.bytes

@@ -351,6 +351,13 @@ class Gridded:
         """`Kernel.simulate` on this grid."""
         return self._look(looking.simulate, args, named)
 
+    def bench(self, seconds: float, most: int, *args: Any, **named: Any) -> looking.Benchmark:
+        """Launches on copies where the tensors are, measured for so many seconds, and so many at most."""
+        found: looking.Benchmark = self._look(
+            functools.partial(looking.bench, seconds=seconds, most=most), args, named
+        )
+        return found
+
     def check(self, *args: Any, **named: Any) -> None:
         """All of a launch but running it, with its errors and warnings; takes what ``ir`` takes."""
         self._look(looking.check, args, named)

@@ -23,7 +23,8 @@ from gizml_tile.text import text
 
 if TYPE_CHECKING:
     from gizml_tile.frontend import Rewritten
-    from gizml_tile.lowering.explanation import Explanation
+    from gizml_tile.lowering.counts import Counts
+    from gizml_tile.lowering.explanation import Bound, Explanation
     from gizml_tile.lowering.simulate import Finding
 
 
@@ -92,6 +93,38 @@ def explain(
     return gpu.explain(
         seen.program, seen.gpu_layout(), seen.infos(), prepared.grid, prepared.scalars, measured
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """Launches on copies: the seconds of each, what one does, and what bounds it by a GPU's data sheet."""
+
+    target: Target
+    grid: tuple[int, ...]
+    seconds: tuple[float, ...]
+    counts: Counts | None
+    bound: Bound | None
+
+
+def bench(request: Request, seconds: float, most: int) -> Benchmark:
+    """Measure launches where their tensors are: for so many seconds, and so many of them at most.
+
+    Raises TileError where launches cannot be measured.
+    """
+    from gizml_tile.lowering.counts import count
+
+    seen = _look(request, None, None, ())
+    prepared = seen.prepared
+    shapes = [info.shape for info in prepared.infos]
+    memory = [gpu.memory_of(info) for info in prepared.infos]
+    counts = count(seen.written, shapes, memory, request.grid, prepared.scalars)
+    runs = measuring.samples(request, seconds, most) or ()
+    bound = None
+    if seen.target.kind != "cpu":
+        wanted = seen.gpu_layout()
+        told = gpu.explain(seen.program, wanted, seen.infos(), prepared.grid, prepared.scalars, None)
+        bound = told.bound
+    return Benchmark(seen.target, tuple(request.grid), tuple(runs), counts, bound)
 
 
 def _require_own(request: Request, chosen: Target, storage: Sequence[object]) -> None:
@@ -166,9 +199,10 @@ def simulate(
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A launch that is looked at: its simplified program for a target."""
+    """A launch that is looked at: its program as it was written, and simplified for a target."""
 
     target: Target
+    written: TileProgram
     program: TileProgram
     prepared: Prepared
 
@@ -204,7 +238,7 @@ def _look(request: Request, kind: str | None, arch: str | None, storage: Sequenc
     with tracing():
         traced = trace(request.name, body, grid_rank=len(request.grid))
     prepared = placed(variant_of(request, traced), request)
-    seen = _Seen(chosen, traced.program, prepared)
+    seen = _Seen(chosen, traced.program, traced.program, prepared)
     return replace(seen, program=build.simplified(traced.program, seen.layout()))
 
 

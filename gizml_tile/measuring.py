@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from gizml_tile import trial
-from gizml_tile.errors import TileError, here
 from gizml_tile.launch import Traces, check
 from gizml_tile.specialise import Prepared, Request, code, layout_on, prepare
+
+_Found = TypeVar("_Found")
+_Launch = Callable[[], object]
 
 
 def seconds(request: Request) -> float | None:
@@ -16,17 +19,24 @@ def seconds(request: Request) -> float | None:
 
     Raises TileError where it cannot be launched, or its device cannot measure.
     """
+    return _measured(request, lambda bench, launch: bench.seconds(launch))
+
+
+def samples(request: Request, seconds: float, most: int) -> list[float] | None:
+    """How long each of several launches takes, as `seconds`: for that long, and so many of them at most."""
+    return _measured(request, lambda bench, launch: bench.samples(launch, seconds, most))
+
+
+def _measured(request: Request, measure: Callable[[trial.Bench, _Launch], _Found]) -> _Found | None:
     traces = Traces()
     prepared = prepare(traces, request)
     device = check(request.name, prepared.names, prepared.infos, prepared.variant.written)
-    if device.partition(":")[0] not in trial.MEASURED:
-        kinds = " and ".join(trial.MEASURED)
-        raise TileError(f"launches on {device} cannot be measured; those on {kinds} can", here())
+    trial.require_measures(device)
     if prepared.is_empty:
         return None
     with trial.bench(device, prepared.infos) as bench:
         _, launch = on_copies(traces, request, prepared, bench)
-        return bench.seconds(launch)
+        return measure(bench, launch)
 
 
 def on_copies(

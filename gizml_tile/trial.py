@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gizml_tile.dtypes import MASK, to_numpy
+from gizml_tile.errors import TileError, here
 from gizml_tile.grids import Grid
 from gizml_tile.nodes import COMBINING, Elements, TileProgram
 from gizml_tile.runtime.tensors import TensorInfo
@@ -49,6 +51,9 @@ class Bench(Protocol):
     def seconds(self, launch: Callable[[], object]) -> float:
         """How long a launch takes."""
 
+    def samples(self, launch: Callable[[], object], seconds: float, most: int) -> list[float]:
+        """How long each of several launches takes: for so many seconds, and so many of them at most."""
+
 
 class HostBench:
     """Trials on the CPU."""
@@ -81,19 +86,33 @@ class HostBench:
 
     def seconds(self, launch: Callable[[], object]) -> float:
         """The fastest of several launches."""
-        best = float("inf")
+        return min(self.samples(launch, _SECONDS, sys.maxsize))
+
+    def samples(self, launch: Callable[[], object], seconds: float, most: int) -> list[float]:
+        """How long each of several launches takes, at least of three."""
+        runs: list[float] = []
         began = time.perf_counter()
-        runs = 0
-        while runs < _LEAST_RUNS or time.perf_counter() - began < _SECONDS:
+        while len(runs) < _LEAST_RUNS or (len(runs) < most and time.perf_counter() - began < seconds):
             start = time.perf_counter()
             launch()
-            best = min(best, time.perf_counter() - start)
-            runs += 1
-        return best
+            runs.append(time.perf_counter() - start)
+        return runs
 
 
 # Kinds of devices that launches can be measured on.
-MEASURED = ("cpu", "cuda")
+_MEASURED = ("cpu", "cuda")
+
+
+def can_measure(kind: str) -> bool:
+    """Whether launches on a kind of device can be measured."""
+    return kind in _MEASURED
+
+
+def require_measures(device: str) -> None:
+    """Raise TileError for a device that launches cannot be measured on."""
+    if not can_measure(device.partition(":")[0]):
+        kinds = " and ".join(_MEASURED)
+        raise TileError(f"launches on {device} cannot be measured; those on {kinds} can", here())
 
 
 def bench(device: str, infos: Sequence[TensorInfo], stream: object = None) -> Bench:

@@ -99,7 +99,7 @@ def choose(
     TileError where no candidate can be traced, or where results differ beyond rounding.
     """
     kinds = {info.device.partition(":")[0] for info in _infos(candidates)}
-    can_measure = kinds <= {*trial.MEASURED}
+    can_measure = all(map(trial.can_measure, kinds))
     on_gpu = can_measure and any(kind != "cpu" for kind in kinds)
     measure = can_measure and (measure or os.environ.get(TUNE_VARIABLE, "") == "1" or on_gpu)
     key = _key(candidates, measure)

@@ -282,6 +282,10 @@ class FakeCuda:
         ctypes.memmove(to, source, size)
         return (SUCCESS,)
 
+    def cuMemcpyHtoD(self, to, source, size):
+        ctypes.memmove(to, source, size)
+        return (SUCCESS,)
+
     def cuMemcpyDtoH(self, to, source, size):
         ctypes.memmove(to, source, size)
         return (SUCCESS,)

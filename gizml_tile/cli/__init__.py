@@ -6,6 +6,7 @@ ir          the tile IR of a launch, for a GPU with the layout of each tile
 source      the code that a launch runs: LLVM IR, PTX or Metal Shading Language
 explain     the plan of a launch with its reasons, and what bounds its time
 check       a launch traced, compiled and run on random tensors, for GPUs simulated
+bench       how long launches on random tensors take, beside the device's measured ceilings
 devices     the CPU and the GPUs that are here, and what is missing to use others
 cache       the compiled kernels kept on disk: listed, limited, cleared
 ==========  ===============================================================================
@@ -31,6 +32,7 @@ from collections.abc import Sequence
 
 from gizml_tile.cli.misuse import Failure, Misuse
 from gizml_tile.cli.parser import parse
+from gizml_tile.cli.person import is_installed
 from gizml_tile.errors import TileError
 
 _MISTAKE, _MISUSE, _INTERRUPTED = 1, 2, 130
@@ -68,6 +70,6 @@ def _told(error: TileError) -> str:
     while frame is not None:
         callers.add(frame.f_code.co_filename)
         frame = frame.f_back  # type: ignore[assignment]
-    if error.filename is None or error.filename in callers:
+    if error.filename is None or error.filename in callers or is_installed(error.filename):
         return f"gizml-tile: {error.message}"
     return str(error)

@@ -51,6 +51,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def name_of(device: str) -> str:
+    """What a device calls itself. Raises TileError where there is none."""
+    kind, _, number = device.partition(":")
+    return _cpu_name() if kind == "cpu" else _FACTS[kind](int(number))[0]
+
+
 def inventory() -> Devices:
     """What is here; what fails is told and raised nowhere."""
     missing: list[Missing] = []
@@ -123,13 +129,13 @@ def _metal() -> Iterator[Gpu]:
     from gizml_tile.runtime.metal.shaders import compiler
 
     compiler()
-    yield _usable("metal:0", f"PyTorch {torch.__version__}", _metal_facts)
+    yield _usable("metal:0", f"PyTorch {torch.__version__}", partial(_metal_facts, 0))
 
 
-def _metal_facts() -> _Facts:
+def _metal_facts(number: int) -> _Facts:
     from gizml_tile.runtime.metal.devices import device
 
-    found = device(0)
+    found = device(number)
     return found.name, found.arch, 0, _memory()
 
 
@@ -139,6 +145,9 @@ _KINDS: dict[str, Callable[[], Iterator[Cpu | Gpu]]] = {
     "hip": _hip,
     "metal": _metal,
 }
+
+
+_FACTS: dict[str, Callable[[int], _Facts]] = {"cuda": _cuda_facts, "hip": _hip_facts, "metal": _metal_facts}
 
 
 def _version(ask: Callable[[], int]) -> int:

@@ -18,6 +18,7 @@ from gizml_tile.cli import kernels
 from gizml_tile.cli.described import constant, fill, grid, value
 from gizml_tile.cli.misuse import Misuse, listed, near
 from gizml_tile.kernel import Gridded, Kernel
+from gizml_tile.placing import Place
 from gizml_tile.signature import Signature
 from gizml_tile.target import Target
 from gizml_tile.tune import OPTIONS
@@ -56,6 +57,14 @@ class Launch:
             )
         for number, item in enumerate(self.tensors):
             fill(item, (seed, number))
+
+    def placed(self, place: Place) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments by position and by name, the tensors where ``place`` puts them."""
+
+        def moved(item: Any) -> Any:
+            return place(item) if isinstance(item, np.ndarray) else item
+
+        return [moved(item) for item in self.values], {name: moved(item) for name, item in self.named.items()}
 
     def on(self, target: Target) -> dict[str, Any]:
         """The arguments by name, with the target to look at."""

@@ -16,6 +16,7 @@ COMMANDS = {
     "source": "print the code that a launch runs",
     "explain": "print how a launch is compiled, and why",
     "check": "trace and compile a launch, and run it on random tensors, for GPUs simulated",
+    "bench": "measure launches on random tensors, beside what the device reaches at most",
     "devices": "print the CPU and the GPUs that are here, and what is missing to use others",
     "cache": "show, limit or clear the compiled kernels kept on disk",
 }

@@ -46,13 +46,13 @@ def _place(traceback: TracebackType | None) -> str | None:
         filename = traceback.tb_frame.f_code.co_filename
         if is_own_file(filename):
             place = None
-        elif not _is_installed(filename):
+        elif not is_installed(filename):
             place = f"{filename}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
     return place
 
 
-def _is_installed(filename: str) -> bool:
+def is_installed(filename: str) -> bool:
     """Whether a file is of Python or of an installed package."""
     return filename.startswith(("<", *_folders()))
 

@@ -216,3 +216,45 @@ class Cache:
     limit_bytes: int
     removed: int
     entries: tuple[CacheEntry, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """``bench``: what a launch does of one thing, and how fast, beside the device's measured ceiling.
+
+    ``name`` is ``memory`` (the amount is bytes), a type whose matrix products are counted, or ``others``
+    (operations on elements, beside the ceiling of F32). ``ceiling_per_second`` is null where not measured.
+    """
+
+    name: str
+    amount: float
+    per_second: float
+    ceiling_per_second: float | None
+
+    @property
+    def least_seconds(self) -> float | None:
+        """How long the amount takes at the ceiling."""
+        return self.amount / self.ceiling_per_second if self.ceiling_per_second else None
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """``bench``: launches on random tensors. Rates are of the median, and empty where amounts are not known.
+
+    ``ceiling_bound`` is the longest that one of the rates takes at its ceiling, ``explained_bound`` what
+    ``explain`` tells for a GPU, by its data sheet; either may be null.
+    """
+
+    kernel: str
+    device: str
+    name: str
+    arch: str
+    grid: tuple[int, ...]
+    runs: int
+    median_seconds: float
+    quartile_seconds: tuple[float, float]
+    fastest_seconds: float
+    slowest_seconds: float
+    rates: tuple[Rate, ...]
+    ceiling_bound_seconds: float | None
+    explained_bound_seconds: float | None

@@ -80,6 +80,7 @@ def is_tensor(value: object) -> bool:
         or hasattr(kind, "__cuda_array_interface__")
         or hasattr(kind, "__array_interface__")
         or hasattr(value, "__cuda_array_interface__")
+        or isinstance(value, TensorInfo)
     )
 
 
@@ -100,6 +101,8 @@ def describe(tensor: object, what: str = "the tensor") -> TensorInfo:
         return _describe_dlpack(tensor, what)
     if hasattr(tensor, "__array_interface__") and not isinstance(tensor, np.generic):
         return _describe_numpy(np.asarray(tensor), what, tensor)
+    if isinstance(tensor, TensorInfo):
+        return tensor
     raise TileError(
         f"{what} is {_article(type(tensor).__name__)}, which is not a tensor; pass a NumPy array or a "
         "tensor with __dlpack__ or __cuda_array_interface__",

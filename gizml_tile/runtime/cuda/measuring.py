@@ -90,11 +90,15 @@ class Bench:
 
     def seconds(self, launch: Callable[[], object]) -> float:
         """The median of several launches, each with nothing of its tensors in the cache."""
+        return statistics.median(self.samples(launch, _SECONDS, _MOST_RUNS))
+
+    def samples(self, launch: Callable[[], object], seconds: float, most: int) -> list[float]:
+        """How long each of several launches takes, at least of five."""
         for _ in range(_WARM_UPS):
             launch()
         start, end = (driver.call("cuEventCreate", 0, doing=_DOING) for _ in range(2))
         runs: list[float] = []
-        while len(runs) < _LEAST_RUNS or (len(runs) < _MOST_RUNS and sum(runs) < _SECONDS):
+        while len(runs) < _LEAST_RUNS or (len(runs) < most and sum(runs) < seconds):
             for _ in range(_FLUSHES):
                 driver.call(
                     "cuMemsetD8Async", self._flushed, 0, self._device.cache_bytes, self._stream, doing=_DOING
@@ -106,7 +110,7 @@ class Bench:
             runs.append(float(driver.call("cuEventElapsedTime", start, end, doing=_DOING)) / 1000)
         for event in (start, end):
             driver.attempt("cuEventDestroy", event)
-        return statistics.median(runs)
+        return runs
 
     def _allocate(self, size: int) -> Any:
         memory = driver.call("cuMemAlloc", size, doing=_DOING)
