@@ -524,6 +524,7 @@ def _dot(node: Node, program: TileProgram) -> None:
     assert floats or all(_dtype(each).is_integer and _dtype(each).bits == 8 for each in (a, b)), (
         f"{node}: {a.dtype} {b.dtype}"
     )
+    assert (a.dtype is F64) == (b.dtype is F64), f"{node}: {a.dtype} {b.dtype}"
     shape, dtype = (a.shape[0], b.shape[1]), promote(_dtype(a), _dtype(b))
     _shape(node, shape)
     for each in c:

@@ -219,6 +219,8 @@ class Tile(Functions, AlongAxis, Shaping, Packed):
     def dot(self, other: object, *, precision: str = "f32") -> Tile:
         """The matrix product [M, K] x [K, N] in F32, or in I32 for two 8-bit integer tiles.
 
+        Where one of them is F64 it is in F64, within K * 2^-53 of |a| @ |b|.
+
         ``precision="tf32"`` allows a GPU to round F32 operands to TF32. Units that sum products of FP8 in
         fewer bits than F32 serve where F32 additions of their partial sums keep the error of a long product
         within K * 2^-24 of |a| @ |b|, or where ``p.variant("dot", "group_matrix")`` asks for them.
@@ -239,8 +241,6 @@ class Tile(Functions, AlongAxis, Shaping, Packed):
                 f"dot takes two float tiles or two 8-bit integer tiles, found {article(noun(a))} and "
                 f"{article(noun(b))}; convert with .to(dtype)"
             )
-        if F64 in (self.dtype, other.dtype):
-            fail(f"dot takes no F64, found {article(noun(a))} and {article(noun(b))}; convert with .to(F32)")
         if a.shape[1] != b.shape[0]:
             hint = (
                 "transpose the second: other.T"
@@ -251,6 +251,9 @@ class Tile(Functions, AlongAxis, Shaping, Packed):
                 f"dot needs [.., {a.shape[1]}] x [{a.shape[1]}, ..], found {list(a.shape)} x "
                 f"{list(b.shape)}; {hint}"
             )
+        if F64 in (a.dtype, b.dtype):
+            # What is narrower widens exactly.
+            a, b = (each if each.dtype is F64 else trace.record("to", (each,), F64) for each in (a, b))
         return Tile(trace.blocks[-1], trace.record("dot", (a, b), precision))
 
     def __matmul__(self, other: object) -> Tile:

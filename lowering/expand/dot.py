@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gizml_tile.dtypes import F32, I32, DType
+from gizml_tile.dtypes import F32, F64, I32, DType, math_dtype
 from gizml_tile.layout import Linear, vector_width
 from gizml_tile.layout.bits import bit_length, combine
 from gizml_tile.lowering.expand.expansion import Expansion
@@ -26,13 +26,13 @@ Step = Callable[[int], Value]
 
 
 def expand_dot(x: Expansion, node: Node, a: Source, b: Source, c: Value | None) -> Value:
-    """``c + a @ b`` in the registers of the product's layout, an F32 or I32; without ``c`` just a product.
+    """``c + a @ b`` in the registers of the product's layout, F32, F64 or I32; without ``c`` just a product.
 
     Operands in registers are in the layout and type of the product's fragments, those in workgroup memory
     in whatever type and order of memory they have. Barriers are the caller's.
     """
     dot = x.plan.dots[node]
-    dtype = F32 if dot.operands[0].is_float else I32
+    dtype = math_dtype(dot.operands[0])
     start = _spread(x.build, x.build.constant(0, dtype) if c is None else c, dot.c.registers)
     if dot.atom is not None:
         return _by_atoms(x, dot, dot.atom, a, b, start)
@@ -206,7 +206,7 @@ def _first(layout: TileLayout, axis: int, size: int) -> TileLayout:
 
 def _rank_one(build: Builder, a: Value, b: Value, c: Value) -> Value:
     """``c[i, j] + a[i] * b[j]``, i slowest."""
-    if c.dtype is F32:
+    if c.dtype in (F32, F64):
         return build.outer(a, b, c)
     rows = build.pick(a, [row for row in range(a.count) for _ in range(b.count)])
     columns = build.pick(b, [*range(b.count)] * a.count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import F32, I32
+from gizml_tile.dtypes import F32, F64, I32
 from gizml_tile.lowering.kernel_ir.check_values import Rule, expect, operands
 from gizml_tile.lowering.kernel_ir.instructions import (
     Barrier,
@@ -73,7 +73,7 @@ def _outer(i: Instruction, kernel: Kernel) -> None:
     operands(i, 3)
     a, b, c = i.args
     assert i.attr is None, f"{i}: {i.attr!r}"
-    assert a.dtype is b.dtype is c.dtype and c.dtype in (F32, I32), f"{i} of {list(i.args)}"
+    assert a.dtype is b.dtype is c.dtype and c.dtype in (F32, F64, I32), f"{i} of {list(i.args)}"
     assert c.count == a.count * b.count, f"{i} of {list(i.args)}"
     expect(i, c.dtype, c.count)
 

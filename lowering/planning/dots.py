@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I32, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, DType, math_dtype
 from gizml_tile.errors import Place
 from gizml_tile.layout import Linear, vector_width
 from gizml_tile.layout.bits import bit_length
@@ -57,7 +57,7 @@ def plan_dot(
     grids = sorted(_grids(shape, warps, atom), key=lambda grid: _traffic(shape, grid))
     if prefer_rows:
         grids.sort(key=lambda grid: -grid[0])
-    operand = F32 if a_dtype.is_float else I32
+    operand = math_dtype(a_dtype)
     runs = [(1, 0)]
     if atom is not None and not target.can("matrix_load"):
         read = _VECTOR_BYTES // min(a_dtype.bytes, b_dtype.bytes)
@@ -141,7 +141,8 @@ def _candidates(
         for atom in family(target)
         if (floats and atom.a_dtype.bytes > 1) or (atom.a_dtype, atom.b_dtype) == dtypes
     ]
-    how = "F32 fused multiply-adds in the order of k" if floats else "I32 products and sums"
+    sums = math_dtype(a_dtype)
+    how = f"{sums} fused multiply-adds in the order of k" if floats else f"{sums} products and sums"
     return (*tried, Candidate(MULTIPLY_ADD, True, how))
 
 
@@ -164,12 +165,12 @@ def _missing(target: Target, atom: Atom) -> str:
 
 def _inexact(atom: Atom, dtypes: tuple[DType, DType], precision: str) -> str:
     """Why an atom would change the operands' values."""
-    if atom.ignored_bits:
-        if F32 not in dtypes or precision == "tf32":
-            return ""
-        return "operands are F32: TF32 keeps 10 bits of 23; ask for it with precision='tf32'"
     lost = [dtype for dtype in dict.fromkeys(dtypes) if dtype not in _EXACT.get(atom.a_dtype, dtypes)]
-    return f"{' and '.join(map(str, lost))} would not convert to {atom.a_dtype} exactly" if lost else ""
+    if lost:
+        return f"{' and '.join(map(str, lost))} would not convert to {atom.a_dtype} exactly"
+    if atom.ignored_bits and F32 in dtypes and precision != "tf32":
+        return "operands are F32: TF32 keeps 10 bits of 23; ask for it with precision='tf32'"
+    return ""
 
 
 def _misfit(atom: Atom, shape: Shape) -> str:

@@ -230,14 +230,20 @@ def _unit(state: Planning, node: Node) -> Choice:
 
 
 def _accumulated(program: TileProgram, products: list[Node]) -> int:
-    """The most elements of accumulators that are in registers together: those that one loop carries."""
+    """The most registers of accumulators that there are together: of those that one loop carries."""
     shapes = {node.shape for node in products}
     carried = [
-        sum(math.prod(param.shape) for param in node.regions[0].params if param.shape in shapes)
+        sum(map(_words, (param for param in node.regions[0].params if param.shape in shapes)))
         for node in program.body.walk()
         if node.op == "loop"
     ]
-    return max(carried + [math.prod(shape) for shape in shapes])
+    return max(carried + [_words(node) for node in products])
+
+
+def _words(tile: Node) -> int:
+    """The registers, of 32 bits, of a tile: one or two for an element."""
+    assert tile.dtype is not None
+    return math.prod(tile.shape) * max(tile.dtype.bytes // 4, 1)
 
 
 def _plan_dots(state: Planning) -> None:

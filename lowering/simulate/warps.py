@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from gizml_tile.dtypes import F32, I32
+from gizml_tile.dtypes import F32, F64, I32
 from gizml_tile.layout import Linear
 from gizml_tile.lowering.kernel_ir.instructions import Instruction, Matrix
 from gizml_tile.lowering.simulate.fused import fma
@@ -32,7 +32,7 @@ def shuffle(threads: Threads, at: Instruction) -> Array:
 def outer(threads: Threads, at: Instruction) -> Array:
     a, b, c = (threads.get(arg) for arg in at.args)
     rows, columns = len(a), len(b)
-    assert at.dtype is F32, f"outer of {at.dtype}: the kernel IR has it for F32"
+    assert at.dtype in (F32, F64), f"outer of {at.dtype}: the kernel IR has it for floats of 32 and 64 bits"
     return fma(np.repeat(a, columns, axis=0), np.tile(b, (rows, 1)), c)
 
 

@@ -57,6 +57,29 @@ def gathered(p, x, ids, y, *, COLUMNS=32):
     p.write(y, [16, COLUMNS])[i, 0] = total
 
 
+@tile.kernel(grid=lambda c, BM, BN, **_: by_blocks(c, BM, BN))
+def matmul(p, a, b, bias, c, *, BM=32, BN=32, BK=16):
+    j, i = p.id(0), p.id(1)
+    A, B = p.read(a, [BM, BK]), p.read(b, [BK, BN])
+    total = p.zeros([BM, BN], tile.F64) + p.read(bias, [BN])[j]
+    for k in range(A.blocks(1)):
+        total += A[i, k] @ B[k, j]
+    p.write(c, [BM, BN])[i, j] = total
+
+
+@tile.kernel(grid=1)
+def chained(p, a, b, c, d, *, N=32):
+    """A product of a product, and one with a transposed and a computed operand."""
+    A, B, C = (p.read(each, [N, N])[0, 0] for each in (a, b, c))
+    p.write(d, [N, N])[0, 0] = (A @ B) @ (C.T * 2 + 1)
+
+
+def of_products(arrays, result):
+    """A product of the first two tensors, within the language's bound in F64, twice."""
+    a, b = (np.abs(wide(each)) for each in arrays[:2])
+    return 2 * (a.shape[-1] + 1) * 2.0**-53 * (a @ b + 1)
+
+
 def hard(*shape: int) -> np.ndarray:
     """Random numbers of many sizes, of which the first are ends of ranges, zeros, infinities and NaN."""
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1.7e308, 1e39, 4.65, 4.64, 655.2, -0.005]
@@ -99,6 +122,33 @@ CASES = [
         ],
         {},
         lambda arrays, result: (128 / 64 + 8) * 2.0**-53 * np.abs(wide(result)) * (result.ndim == 1),
+    ),
+    *(
+        Case(
+            f"matmul f64 {m} x {n} x {k}, {'F' if order == 'F' else 'C'}, {kind}",
+            matmul,
+            lambda m=m, n=n, k=k, order=order, kind=kind: [
+                numbers(m, k, kind=kind, order=order),
+                numbers(k, n, kind="f64", seed=1, order=order),
+                numbers(n, kind="f64", seed=2) / 4,
+                room(m, n, kind="f64"),
+            ],
+            {},
+            of_products,
+        )
+        for m, n, k, order, kind in [
+            (64, 64, 64, "C", "f64"),
+            (33, 70, 45, "C", "f64"),
+            (64, 32, 48, "F", "f64"),
+            (40, 64, 32, "C", "f32"),
+        ]
+    ),
+    Case(
+        "doubles, products of products",
+        chained,
+        lambda: [*(numbers(32, 32, kind="f64", seed=s) for s in range(3)), room(32, 32, kind="f64")],
+        {},
+        lambda arrays, result: 1000 * 2.0**-53 * (abs(arrays[0]) @ abs(arrays[1])).max() * 32,
     ),
     Case("doubles, gathered", gathered, lambda: [hard(20, 30), indices(40, 20), room(40, 30, kind="f64")]),
 ]

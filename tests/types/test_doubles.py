@@ -306,3 +306,51 @@ def test_a_gpu_without_doubles_says_so():
     with pytest.raises(tile.TileError, match=message) as caught:
         arithmetic.source(x, x, *(x.copy() for _ in range(5)), kind="metal", arch="apple9")
     assert (caught.value.filename, caught.value.lineno) == (__file__, 40)
+
+
+@tile.kernel(grid=lambda c, BM, BN, **_: (tile.cdiv(c.shape[1], BN), tile.cdiv(c.shape[0], BM)))
+def product(p, a, b, c, *, BM=32, BN=64, BK=16):
+    j, i = p.id(0), p.id(1)
+    A, B = p.read(a, [BM, BK]), p.read(b, [BK, BN])
+    total = p.zeros([BM, BN], F64)
+    for k in range(A.blocks(1)):
+        total += A[i, k] @ B[k, j]
+    p.write(c, [BM, BN])[i, j] = total
+
+
+@pytest.mark.parametrize("order", ["CC", "CF", "FC", "FF"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 7, 3), (33, 70, 129), (8, 300, 520), (70, 16, 65)], ids=str)
+def test_products_on_the_cpu_are_chains_in_the_order_of_k(shape, order):
+    rows, depth, columns = shape
+    rng = np.random.default_rng(shape)
+    a = np.asarray(rng.standard_normal((rows, depth)), order=order[0])
+    b = np.asarray(rng.standard_normal((depth, columns)), order=order[1])
+    c = np.zeros((rows, columns))
+    product(a, b, c)
+    wanted = np.zeros((rows, columns))
+    # A few elements by the chain itself, all of them within the bound.
+    for i, j in {(0, 0), (rows - 1, columns - 1), (rows // 2, columns // 3)}:
+        for k in range(depth):
+            wanted[i, j] = fused(a[i : i + 1, k], b[k : k + 1, j], wanted[i : i + 1, j])[0]
+        assert c[i, j] == wanted[i, j]
+    assert (abs(c - a @ b) <= 2 * depth * 2.0**-53 * (abs(a) @ abs(b))).all()
+
+
+@tile.kernel(grid=1)
+def attended(p, q, k, v, y):
+    Q, K, V = p.read(q, [16, 8])[0, 0], p.read(k, [32, 8])[0, 0], p.read(v, [32, 16])[0, 0]
+    scores = Q @ K.T
+    weights = scores - scores.max(1)
+    p.write(y, [16, 16])[0, 0] = weights.relu() @ V + weights @ V
+
+
+def test_products_of_what_is_computed_and_of_narrower_floats():
+    rng = np.random.default_rng(3)
+    q, k = rng.standard_normal((16, 8)), rng.standard_normal((32, 8)).astype(np.float32)
+    v = rng.standard_normal((32, 16)).astype(np.float16)
+    scores = q @ k.T.astype(float)
+    weights = scores - scores.max(1, keepdims=True)
+    wanted = (np.maximum(weights, 0) + weights) @ v.astype(float)
+    bound = 200 * 2.0**-53 * (abs(weights) @ abs(v.astype(float)) + 1)
+    *_, y = everywhere(attended, q, k, v, np.zeros((16, 16)), bound=2 * bound)
+    assert (abs(y - wanted) <= bound).all()

@@ -213,6 +213,7 @@ class DeepWriter:
         """A product of few rows: all columns for a few steps of k, so that memory is read in long rows."""
         function = self.scope.function
         kc = term.left.pack.packing.shape.kc
+        lane_bytes = term.right.pack.packing.shape.lane_bytes
         thin = replace(term.right.pack.packing.shape, kc=FEW_ROWS_DEPTH, b_row_stride=term.right.row_stride)
         total = self.scope.address(term.term.buffer, 0, 0, 0)
 
@@ -227,9 +228,10 @@ class DeepWriter:
                 micro_product(
                     function,
                     replace(thin, a_row_stride=stride),
-                    function.offset(a, function.mul(k, 4)),
+                    function.offset(a, function.mul(k, lane_bytes)),
                     function.offset(
-                        term.right.pointer, function.mul(place, function.mul(term.right.row_stride, 4))
+                        term.right.pointer,
+                        function.mul(place, function.mul(term.right.row_stride, lane_bytes)),
                     ),
                     total,
                     function.minimum(function.sub(rest, k), FEW_ROWS_DEPTH),

@@ -3,8 +3,8 @@
 A product of a program is cut along k into chunks of ``kc``. For each chunk the operands lie packed, A as
 rows of ``a_row_stride`` elements and B as panels (``panel_layout``), and ``micro_product`` adds their
 product to an accumulator tile C in memory; inside a chunk the accumulators stay in registers. Every element
-of an f32 product is one chain of fused multiply-adds in the order of k, so its bits do not depend on kc, on
-blocks or on the width of a vector.
+of an F32 or F64 product is one chain of fused multiply-adds in the order of k, so its bits do not depend on
+kc, on blocks or on the width of a vector.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _vector_blocks(
     finish: Finish | None,
 ) -> None:
     """Panels outside and rows inside: a panel stays in the first cache while A comes from the second."""
-    block = register_block(shape.rows, shape.columns, shape.vector)
+    block = register_block(shape.rows, shape.columns, shape.vector, shape.lane_bytes)
     layout = panel_layout(shape)
     cuts = row_blocks(shape.rows, block.rows)
     blocks = sum((end - begin) // height for begin, end, height in cuts)
@@ -72,11 +72,11 @@ def _vector_blocks(
 
     def at_panel(panel: Value, _: list[str]) -> Sequence[str]:
         panel_start = b.offset(panels, b.mul(panel, panel_stride))
-        c_column = b.offset(c, b.mul(panel, layout.width * 4))
+        c_column = b.offset(c, b.mul(panel, layout.width * shape.lane_bytes))
 
         def at_rows(row: Value, height: int, turn: Value) -> Sequence[str]:
             a_rows = b.offset(a, b.mul(row, b.mul(shape.a_row_stride, layout.element_bytes)))
-            c_rows = b.offset(c_column, b.mul(row, shape.c_row_stride * 4))
+            c_rows = b.offset(c_column, b.mul(row, shape.c_row_stride * shape.lane_bytes))
 
             def fetch(step: Value) -> None:
                 for memory in ahead:
@@ -142,11 +142,13 @@ def _vector_product(
     """One register block over the whole chunk, written to ``target``."""
     layout = panel_layout(shape)
     kind = f"<{shape.vector} x {shape.lane}>"
-    align = shape.vector * 4
+    align = shape.vector * shape.lane_bytes
     in_place = shape.b_row_stride != 0
     b_row_bytes = b.mul(shape.b_row_stride, layout.element_bytes) if in_place else layout.row_bytes
     places = [(row, column) for row in range(block.rows) for column in range(block.vectors)]
-    offsets = [(row * shape.c_row_stride + column * shape.vector) * 4 for row, column in places]
+    offsets = [
+        (row * shape.c_row_stride + column * shape.vector) * shape.lane_bytes for row, column in places
+    ]
     a_row_bytes = b.mul(shape.a_row_stride, layout.element_bytes)
     # constant strides become displacements of one address; others need an address for each row
     spread = not isinstance(a_row_bytes, int)
@@ -188,9 +190,9 @@ def _vector_product(
 
 
 def _broadcast(b: Function, address: str, shape: DotShape) -> str:
-    """The 32 bits at an address, a number or a pair of bf16, in every lane."""
+    """What is at an address, a number or a pair of bf16, in every lane."""
     kind = f"<{shape.vector} x {shape.lane}>"
-    scalar = b.load(shape.lane, address, 4)
+    scalar = b.load(shape.lane, address, shape.lane_bytes)
     lane = b.emit(f"insertelement {kind} poison, {shape.lane} {scalar}, i64 0")
     return b.emit(f"shufflevector {kind} {lane}, {kind} poison, <{shape.vector} x i32> zeroinitializer")
 
@@ -199,8 +201,8 @@ def _multiply_add(b: Function, shape: DotShape, left: str, right: str, total: st
     kind = f"<{shape.vector} x {shape.lane}>"
     if shape.mode == "int":
         return b.emit(f"add {kind} {total}, {b.emit(f'mul {kind} {left}, {right}')}")
-    if shape.mode == "fma":
-        name = f"llvm.fma.v{shape.vector}f32"
+    if shape.mode in ("fma", "fma_f64"):
+        name = f"llvm.fma.v{shape.vector}f{8 * shape.lane_bytes}"
         b.module.declare(name, f"{kind} @{name}({kind}, {kind}, {kind})")
         return b.call(kind, name, f"{kind} {left}", f"{kind} {right}", f"{kind} {total}")
     if shape.mode == "i16_dot":

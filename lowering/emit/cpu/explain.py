@@ -21,6 +21,7 @@ from gizml_tile.nodes import TileProgram
 
 _MODES = {
     "fma": "F32 fused multiply-add",
+    "fma_f64": "F64 fused multiply-add",
     "bf16_dot": "BF16 pairs",
     "amx": "the BF16 matrix unit",
     "amx_ss": "the I8 matrix unit",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gizml_tile.dtypes import BF16, E5M2, F32, FP8, I8, I16, I32, U8, DType
+from gizml_tile.dtypes import BF16, E5M2, F32, F64, FP8, I8, I16, I32, U8, DType
 from gizml_tile.lowering.emit.cpu.normalise import ELEMENTWISE
 from gizml_tile.lowering.emit.cpu.shapes import (
     STEPS_TOGETHER,
@@ -26,6 +26,7 @@ from gizml_tile.nodes import Node, Tensor, View
 # Steps of k that are multiplied between two visits of the accumulators, and the memory that a chunk of the
 # right operand may take of the second cache. The matrix unit loses more by the visits.
 CHUNK_DEPTH: dict[Mode, int] = {"amx": 512, "bf16_dot": 512, "fma": 256, "int": 256, "i16_dot": 512}
+CHUNK_DEPTH["fma_f64"] = 128
 # The matrix unit's products of bytes, by whether the left and the right ones have signs.
 _BYTES: dict[tuple[bool, bool], Mode] = {
     (True, True): "amx_ss",
@@ -39,8 +40,18 @@ _ELEMENTS: dict[Mode, Element] = {
     "amx": "bf16",
     "bf16_dot": "bf16",
     "fma": "f32",
+    "fma_f64": "f64",
     "int": "i32",
     "i16_dot": "i16",
+}
+# The storage types whose elements lie as a product reads them.
+_READY: dict[Element, frozenset[DType]] = {
+    "f64": frozenset({F64}),
+    "f32": frozenset({F32}),
+    "bf16": frozenset({BF16}),
+    "i32": frozenset({I32}),
+    "i16": frozenset({I16}),
+    "i8": frozenset({I8, U8}),
 }
 CHUNK_BYTES = 512 << 10
 # With so few rows a right operand that only one program uses is not worth packing: it is read where it
@@ -128,6 +139,8 @@ class Pack:
 def dot_mode(left: DType | None, right: DType | None, machine: Machine) -> Mode:
     """Which multiplication serves two types: floats of 8 bits are exact in BF16, integers in I16."""
     assert left is not None and right is not None
+    if left is F64:
+        return "fma_f64"
     if left.is_integer:
         if machine.amx:
             return _BYTES[left is I8, right is I8]
@@ -142,7 +155,7 @@ def dot_mode(left: DType | None, right: DType | None, machine: Machine) -> Mode:
 
 def chunk_depth(mode: Mode, columns: int) -> int:
     """Steps of k in a chunk of a deep product."""
-    element_bytes = 4 // STEPS_TOGETHER[_ELEMENTS[mode]]
+    element_bytes = 8 if mode == "fma_f64" else 4 // STEPS_TOGETHER[_ELEMENTS[mode]]
     depth = CHUNK_DEPTH[mode]
     while depth > 64 and depth * columns * element_bytes > CHUNK_BYTES:
         depth //= 2
@@ -151,7 +164,7 @@ def chunk_depth(mode: Mode, columns: int) -> int:
 
 def is_thin(shape: DotShape) -> bool:
     """Whether a product has so few rows that its right operand is best read where it lies."""
-    return shape.mode == "fma" and shape.rows <= FEW_ROWS and shape.columns >= LONG_ROW
+    return shape.mode in ("fma", "fma_f64") and shape.rows <= FEW_ROWS and shape.columns >= LONG_ROW
 
 
 def lies_ready(packing: Packing, tensors: tuple[Tensor, ...]) -> bool:
@@ -163,7 +176,7 @@ def lies_ready(packing: Packing, tensors: tuple[Tensor, ...]) -> bool:
     view = packing.source.attr
     if packing.turned or packing.source.op != "read" or not isinstance(view, View):
         return False
-    wanted = {"f32": {F32}, "bf16": {BF16}, "i32": {I32}, "i16": {I16}, "i8": {I8, U8}}[packing.shape.element]
+    wanted = _READY[packing.shape.element]
     whole = view.mode == "at" and len(view.block) == 2 and not view.visible
     return whole and tensors[view.tensor].dtype in wanted
 
@@ -179,7 +192,8 @@ def dot_shape(
     """The micro-kernel's view of a product; AMX needs tiles of full width."""
     if mode in TILE_PRODUCTS:
         columns = max(columns, 16)
-    vector = min(machine.vector, columns)
+    lanes = machine.vector // 2 if mode == "fma_f64" else machine.vector
+    vector = min(lanes, columns)
     return DotShape(rows, columns, depth, _ELEMENTS[mode], mode, vector, a_row_stride, columns)
 
 

@@ -57,6 +57,11 @@ class Packer:
         return self.packing.panels.element_bytes
 
     @property
+    def lanes(self) -> int:
+        """The elements of a vector register while they are turned."""
+        return self.scope.unit.lanes * 4 // self.packing.shape.lane_bytes
+
+    @property
     def step(self) -> int:
         return depth_step(self.packing.shape)
 
@@ -116,7 +121,7 @@ class Packer:
         """The source's rows are steps of k."""
         function = self.scope.function
         shape = self.packing.shape
-        side = min(self.scope.unit.lanes, shape.rows, self.unit)
+        side = min(self.lanes, shape.rows, self.unit)
 
         def in_depth(k: Value, _: list[str]) -> Sequence[str]:
             def in_rows(row: Value, _: list[str]) -> Sequence[str]:
@@ -212,7 +217,7 @@ class Packer:
         function, layout = self.scope.function, self.packing.panels
         columns = self.node.shape[0]
         pair = layout.pair
-        side = min(self.scope.unit.lanes, layout.width, columns, max(1, self.unit // pair))
+        side = min(self.lanes, layout.width, columns, max(1, self.unit // pair))
         kind = "i32" if pair > 1 else self.kind
 
         def in_columns(column: Value, _: list[str]) -> Sequence[str]:

@@ -8,11 +8,11 @@ from typing import Literal
 
 from gizml_tile.lowering.emit.cpu.builder import Function, Value
 
-Element = Literal["f32", "bf16", "i32", "i16", "i8"]
-Mode = Literal["fma", "bf16_dot", "amx", "amx_ss", "amx_su", "amx_us", "amx_uu", "int", "i16_dot"]
+Element = Literal["f64", "f32", "bf16", "i32", "i16", "i8"]
+Mode = Literal["fma", "fma_f64", "bf16_dot", "amx", "amx_ss", "amx_su", "amx_us", "amx_uu", "int", "i16_dot"]
 
-# The steps of k that products take side by side, in 32 bits.
-STEPS_TOGETHER: dict[Element, int] = {"f32": 1, "bf16": 2, "i32": 1, "i16": 2, "i8": 4}
+# The steps of k that products take side by side, in 32 bits (of F64 one, in 64).
+STEPS_TOGETHER: dict[Element, int] = {"f64": 1, "f32": 1, "bf16": 2, "i32": 1, "i16": 2, "i8": 4}
 
 # A tile register of AMX holds 16 rows of 64 bytes; its product takes 32 bf16 or 64 bytes of k at a time.
 TILE_ROWS = 16
@@ -49,7 +49,14 @@ class DotShape:
     @property
     def lane(self) -> str:
         """The LLVM type of an accumulator."""
+        if self.element == "f64":
+            return "double"
         return "i32" if self.element in ("i32", "i16", "i8") else "float"
+
+    @property
+    def lane_bytes(self) -> int:
+        """Bytes of an accumulator."""
+        return 8 if self.element == "f64" else 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +124,15 @@ class RegisterBlock:
     unroll: int
 
 
-# Rows of accumulators two vectors wide, by lanes. 16 registers of 8 lanes hold 6 x 2, 17 % faster than 4 x 2;
-# with 32 registers 8 x 2 is within 1 % of 12 x 2, 14 x 2 and 8 x 3. A machine of 4 lanes has 32 of them.
-BLOCK_ROWS = {16: 8, 8: 6, 4: 8}
+# Rows of accumulators two vectors wide, by bytes. 16 registers of 32 bytes hold 6 x 2, 17 % faster than
+# 4 x 2; with 32 registers 8 x 2 is within 1 % of 12 x 2, 14 x 2 and 8 x 3. A machine of 16 bytes has 32.
+BLOCK_ROWS = {64: 8, 32: 6, 16: 8}
 OTHER_BLOCK_ROWS = 4
 
 
-def register_block(rows: int, columns: int, vector: int) -> RegisterBlock:
+def register_block(rows: int, columns: int, vector: int, lane_bytes: int = 4) -> RegisterBlock:
     """The accumulators for a product of ``rows`` x ``columns`` with vectors of ``vector`` lanes."""
-    most = 2 * BLOCK_ROWS.get(vector, OTHER_BLOCK_ROWS)
+    most = 2 * BLOCK_ROWS.get(vector * lane_bytes, OTHER_BLOCK_ROWS)
     vectors = min(2, columns // vector)
     block_rows = min(rows, most // vectors)
     while block_rows * vectors * 2 <= most and vectors * 2 * vector <= columns:
@@ -145,8 +152,9 @@ def panel_layout(shape: DotShape) -> PanelLayout:
     together = STEPS_TOGETHER[shape.element]
     width = TILE_ROWS
     if shape.mode not in TILE_PRODUCTS:
-        width = register_block(shape.rows, shape.columns, shape.vector).vectors * shape.vector
-    return PanelLayout(shape.columns, shape.kc, width, together, 4 // together)
+        block = register_block(shape.rows, shape.columns, shape.vector, shape.lane_bytes)
+        width = block.vectors * shape.vector
+    return PanelLayout(shape.columns, shape.kc, width, together, shape.lane_bytes // together)
 
 
 def block_target(b: Function, finish: Finish | None, c: str, block: str) -> str:
@@ -170,7 +178,7 @@ def finish_block(
     write = finish.write
 
     def whole() -> Sequence[str]:
-        place = b.mul(b.add(b.mul(row, shape.c_row_stride), column), -4)
+        place = b.mul(b.add(b.mul(row, shape.c_row_stride), column), -shape.lane_bytes)
         write(b.offset(c, place), row, rows, column, columns)
         return ()
 
