@@ -171,6 +171,38 @@ def _role(kind: type[cst.CSTNode]) -> tuple[bool, bool]:
 
 _STATEMENTS = (cst.BaseCompoundStatement, cst.BaseSmallStatement)
 _PLACED = (cst.BaseExpression, cst.BaseSmallStatement, cst.Arg, cst.MatchPattern)
+_LINED = (*_STATEMENTS, cst.BaseExpression, cst.Comment)
+
+
+def lines_of(
+    text: str,
+    new: Mapping[cst.CSTNode, Span],
+    origins: Mapping[cst.CSTNode, cst.CSTNode],
+    old: Mapping[cst.CSTNode, Span],
+    shift: int,
+) -> tuple[tuple[int, ...], ...]:
+    """The lines of the person's file that each line of a rewritten text comes from; as `PositionMap` takes.
+
+    They are those where the nodes begin that begin in the line. A line without any, such as what hands the
+    carried values on, comes from the line that the innermost compound statement around it comes from.
+    """
+    count = text.count("\n") + 1
+    found: list[set[int]] = [set() for _ in range(count)]
+    around = [(count + 1, 0)] * count
+    for node, (line, _, end_line, _) in new.items():
+        origin = old.get(origins.get(node, node))
+        if origin is None:
+            continue
+        if isinstance(node, _LINED):
+            found[line - 1].add(origin[0] + shift)
+        if isinstance(node, cst.BaseCompoundStatement):
+            size = end_line - line
+            for each in range(line - 1, min(end_line, count)):
+                around[each] = min(around[each], (size, origin[0] + shift))
+    return tuple(
+        tuple(sorted(lines)) or ((outer,) if outer and text_line.strip() else ())
+        for lines, (_, outer), text_line in zip(found, around, text.split("\n"), strict=True)
+    )
 
 
 def _bytes(lines: list[str], line: int, column: int) -> int:

@@ -19,7 +19,7 @@ from gizml_tile.frontend.exits import Exits
 from gizml_tile.frontend.header import runnable
 from gizml_tile.frontend.inference import Inference
 from gizml_tile.frontend.kinds import Kind
-from gizml_tile.frontend.positions import PositionMap, Span, compiled, write_out
+from gizml_tile.frontend.positions import PositionMap, Span, compiled, lines_of, write_out
 from gizml_tile.frontend.resolve import Answer, Question, Resolver
 from gizml_tile.frontend.rewriter import Rewriter, Rules, fresh, keep
 from gizml_tile.frontend.scopes import NameTable
@@ -88,11 +88,15 @@ What = Literal["kernel", "function", "helper"]
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A rewritten function: its explicit text, the person's text without decorators, the function of it."""
+    """A rewritten function: its explicit text, the person's text without decorators, the function of it.
+
+    ``lines`` has the lines of the person's file that each line of the text comes from.
+    """
 
     text: str
     original: str
     function: FunctionType
+    lines: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,7 @@ class _Draft:
     original: str
     code: CodeType
     answers: dict[Question, Answer]
+    lines: tuple[tuple[int, ...], ...]
 
 
 _DRAFTS: dict[tuple[CodeType, str, str, bool], list[_Draft]] = {}
@@ -125,7 +130,7 @@ def rewrite(source: Source, kind: What) -> Rewritten:
             if len(_DRAFTS) >= _LIMIT:
                 _DRAFTS.pop(next(iter(_DRAFTS)))
             _DRAFTS.setdefault(key, []).append(draft)
-    return Rewritten(draft.text, draft.original, _function(function, draft.code))
+    return Rewritten(draft.text, draft.original, _function(function, draft.code), draft.lines)
 
 
 def _checked_draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
@@ -202,7 +207,8 @@ def _draft(source: Source, kind: What, resolver: Resolver) -> _Draft:
         text, places, code, tuple(set(extra) - set(code.co_freevars)), rewriter.generated
     )
     mark_rewritten(result)
-    return _Draft(text, _original(source, given, module), result, resolver.answers)
+    found = lines_of(text, written, rewriter.origins, positions, shift)
+    return _Draft(text, _original(source, given, module), result, resolver.answers, found)
 
 
 def _exits(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from gizml_tile.dtypes import DType
 from gizml_tile.errors import Place
@@ -31,9 +32,23 @@ def text(program: TileProgram, *, places: bool = True, layouts: Layouts | None =
 
     Regions are indented. Without places, equal programs have equal texts.
     """
+    return "\n".join(line.text for line in lines(program, places=places, layouts=layouts)) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a program's text, where it comes from, and the node that it is of."""
+
+    text: str
+    place: Place | None = None
+    node: Node | None = None
+
+
+def lines(program: TileProgram, *, places: bool = True, layouts: Layouts | None = None) -> list[Line]:
+    """The lines of `text`."""
     writer = _Writer(program, layouts)
     writer.region(program.body, 0)
-    return "\n".join([*_head(program), *writer.lines(places)]) + "\n"
+    return [*map(Line, _head(program)), *writer.lines(places)]
 
 
 def attribute(node: Node, program: TileProgram | None) -> str:
@@ -144,7 +159,7 @@ class _Writer:
         self._program = program
         self._layouts = layouts
         self._numbers: dict[Node, int] = {}
-        self._rows: list[tuple[str, str, str, str, str]] = []
+        self._rows: list[tuple[tuple[str, str, str, str], Node | None]] = []
 
     def region(self, region: Region, depth: int) -> None:
         for param in region.params:
@@ -153,7 +168,7 @@ class _Writer:
             self._node(node, depth)
         if region.results:
             given = " ".join(str(self._numbers[node]) for node in region.results)
-            self._rows.append(("", f"{'  ' * depth}give", "", given, ""))
+            self._rows.append((("", f"{'  ' * depth}give", "", given), None))
 
     def _node(self, node: Node, depth: int) -> None:
         operands = " ".join(str(self._numbers[arg]) for arg in node.args)
@@ -166,7 +181,8 @@ class _Writer:
         self._row(node, depth, node.op, f"{words}: {operands}" if words and operands else words or operands)
         for number, region in enumerate(node.regions):
             if node.op == "cond":
-                self._rows.append(("", f"{'  ' * depth}{'else' if number else 'then'}", "", "", ""))
+                arm = "else" if number else "then"
+                self._rows.append((("", f"{'  ' * depth}{arm}", "", ""), None))
             self.region(region, depth + 1)
 
     def _row(self, node: Node, depth: int, name: str, rest: str) -> None:
@@ -177,20 +193,21 @@ class _Writer:
             kind = ""
         else:
             kind = f"[{node.shape[0]}, {node.shape[1]}] {node.dtype.text}"
-        place = node.place
-        where = f"{os.path.basename(place.filename)}:{place.line}" if place else ""
         layout = self._layouts(node) if self._layouts and node.is_tile else ""
         if layout:
             rest = f"{rest}  {{{layout}}}" if rest else f"{{{layout}}}"
-        self._rows.append((str(number), f"{'  ' * depth}{name}", kind, rest, where))
+        self._rows.append(((str(number), f"{'  ' * depth}{name}", kind, rest), node))
 
-    def lines(self, places: bool) -> list[str]:
+    def lines(self, places: bool) -> list[Line]:
         """The rows with their columns aligned."""
-        widths = [max((len(row[column]) for row in self._rows), default=0) for column in range(3)]
+        widths = [max((len(row[column]) for row, _ in self._rows), default=0) for column in range(3)]
         lines = []
-        for number, name, kind, rest, where in self._rows:
-            start = f"{number:>{widths[0]}}  {name:<{widths[1]}}  {kind:<{widths[2]}}  {rest}"
-            lines.append(f"{start:<64}  {where}".rstrip() if places and where else start.rstrip())
+        for (number, name, kind, rest), node in self._rows:
+            line = f"{number:>{widths[0]}}  {name:<{widths[1]}}  {kind:<{widths[2]}}  {rest}"
+            place = node.place if node else None
+            if places and place:
+                line = f"{line:<64}  {os.path.basename(place.filename)}:{place.line}"
+            lines.append(Line(line.rstrip(), place, node))
         return lines
 
 

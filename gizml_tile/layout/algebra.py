@@ -44,6 +44,12 @@ class Layout:
         kept: Layout = slice(self, coordinate)
         return kept
 
+    def _repr_svg_(self) -> str:
+        """The picture that a notebook shows."""
+        from gizml_tile.layout.pictures import draw  # which builds on this module
+
+        return draw(self, form="svg")
+
     def __str__(self) -> str:
         return f"{text(self.shape)}:{text(self.stride)}"
 
@@ -140,6 +146,12 @@ class ComposedLayout:
     def shape(self) -> IntTuple:
         shape: IntTuple = self.outer.shape
         return shape
+
+    def _repr_svg_(self) -> str:
+        """The picture that a notebook shows."""
+        from gizml_tile.layout.pictures import draw  # which builds on this module
+
+        return draw(self, form="svg")
 
     def __str__(self) -> str:
         return f"{self.inner} o {text(self.offset)} o {self.outer}"

@@ -83,6 +83,12 @@ class Staged:
             column=[(0, 1 << bit) for bit in range(bit_length(columns))],
         )
 
+    def _repr_svg_(self) -> str:
+        """The picture that a notebook shows."""
+        from gizml_tile.layout.pictures import draw  # which builds on this module
+
+        return draw(self, form="svg")
+
     def __str__(self) -> str:
         if not self.mask:
             return f"{self.rows} rows of {self.row_bytes} bytes, in order"

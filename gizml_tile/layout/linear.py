@@ -233,6 +233,12 @@ class Linear:
         """Whether every basis lies along one axis, so no bit moves both the row and the column."""
         return all(row == 0 or column == 0 for _, bases in self.inputs for row, column in bases)
 
+    def _repr_svg_(self) -> str:
+        """The picture that a notebook shows."""
+        from gizml_tile.layout.pictures import draw  # which builds on this module
+
+        return draw(self, form="svg")
+
     def __str__(self) -> str:
         parts = [
             " ".join((name, *(f"({row},{column})" for row, column in bases))) for name, bases in self.inputs

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from gizml_tile.errors import Place
 from gizml_tile.lowering.kernel_ir.instructions import (
     WORKGROUP,
     Access,
@@ -31,9 +33,22 @@ def text(kernel: Kernel, *, places: bool = True) -> str:
 
     Blocks are indented. Without places, equal kernels have equal texts.
     """
+    return "\n".join(line.text for line in lines(kernel, places=places)) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a kernel's text, and where it comes from."""
+
+    text: str
+    place: Place | None = None
+
+
+def lines(kernel: Kernel, *, places: bool = True) -> list[Line]:
+    """The lines of `text`."""
     writer = _Writer(kernel)
     writer.block(kernel.body, 0)
-    return "\n".join([*_head(kernel), *writer.lines(places)]) + "\n"
+    return [*map(Line, _head(kernel)), *writer.lines(places)]
 
 
 def _head(kernel: Kernel) -> list[str]:
@@ -60,7 +75,7 @@ class _Writer:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._numbers: dict[Instruction, int] = {}
-        self._rows: list[tuple[str, str, str]] = []
+        self._rows: list[tuple[str, str, Place | None]] = []
 
     def block(self, block: Block, depth: int) -> None:
         for param in block.params:
@@ -68,7 +83,7 @@ class _Writer:
         for instruction in block.instructions:
             self._instruction(instruction, depth)
         if block.results:
-            self._rows.append(("", f"{'  ' * depth}give {self._operands(block.results)}", ""))
+            self._rows.append(("", f"{'  ' * depth}give {self._operands(block.results)}", None))
 
     def _instruction(self, instruction: Instruction, depth: int) -> None:
         words = _attribute(instruction, self._kernel)
@@ -83,29 +98,29 @@ class _Writer:
         self._row(instruction, depth, f"{head}: {rest}" if rest else head)
         for number, block in enumerate(instruction.blocks):
             if instruction.op == "branch":
-                self._rows.append(("", f"{'  ' * depth}{'else' if number else 'then'}", ""))
+                self._rows.append(("", f"{'  ' * depth}{'else' if number else 'then'}", None))
             if instruction.op == "roles":
-                self._rows.append(("", f"{'  ' * depth}{_role(instruction, number)}", ""))
+                self._rows.append(("", f"{'  ' * depth}{_role(instruction, number)}", None))
             self.block(block, depth + 1)
 
     def _operands(self, values: Sequence[Instruction]) -> str:
         return " ".join(f"%{self._numbers[value]}" for value in values)
 
     def _row(self, instruction: Instruction, depth: int, words: str) -> None:
-        place = instruction.place
-        where = f"{os.path.basename(place.filename)}:{place.line}" if place else ""
         self._numbers[instruction] = len(self._numbers)
         named = instruction.dtype is not None or instruction.op in ("loop", "branch")
         name = f"%{self._numbers[instruction]}" if named else ""
-        self._rows.append((name, f"{'  ' * depth}{words}", where))
+        self._rows.append((name, f"{'  ' * depth}{words}", instruction.place))
 
-    def lines(self, places: bool) -> list[str]:
+    def lines(self, places: bool) -> list[Line]:
         """The rows with their columns aligned."""
         width = max((len(name) for name, _, _ in self._rows), default=0)
         lines = []
-        for name, words, where in self._rows:
-            start = f"{name:<{width}}  {words}"
-            lines.append(f"{start:<64}  # {where}" if places and where else start.rstrip())
+        for name, words, place in self._rows:
+            line = f"{name:<{width}}  {words}"
+            if places and place:
+                line = f"{line:<64}  # {os.path.basename(place.filename)}:{place.line}"
+            lines.append(Line(line.rstrip(), place))
         return lines
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gizml_tile.lowering.emit.arguments import Argument
+from gizml_tile.lowering.emit.lines import Origins
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,7 @@ class AmdgpuArtifact:
     A launch passes ``arguments`` in order, 8 bytes each, to ``entry`` with ``threads`` threads.
     The ``workgroup_memory`` bytes are the code's own: a launch asks for none. ``resident`` workgroups are
     meant to share a compute unit. A ``persistent`` kernel takes any number of workgroups.
+    ``origins`` tell where the text's lines come from.
     """
 
     text: str
@@ -24,3 +26,4 @@ class AmdgpuArtifact:
     arguments: tuple[Argument, ...]
     resident: int
     persistent: bool = False
+    origins: Origins = ()

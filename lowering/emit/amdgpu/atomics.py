@@ -56,7 +56,7 @@ def _update(writer: Writer, instruction: Instruction) -> Words:
     pair = writer.value(f"cmpxchg {where}, {bits} {old}, {bits} {new} {_SCOPE} monotonic")
     found = writer.value(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
     done = writer.value(f"extractvalue {{ {bits}, i1 }} {pair}, 1")
-    writer.lines.insert(place, f"  {old} = {phi(bits, [(first, before), (found, writer.label)])}")
+    writer.lines.insert_all(place, [f"  {old} = {phi(bits, [(first, before), (found, writer.label)])}"])
     writer.fork(done, after, again)
     writer.start(after)
     if end:

@@ -90,11 +90,12 @@ def _loop(writer: Writer, instruction: Instruction) -> Words:
     after = writer.label
     writer.jump(again, note=writer.locations.rolled() if _stays_rolled(block) else "")
     lasts = [(following,), *(writer.words(result) for result in block.results)]
-    writer.lines[place:place] = [
+    phis = [
         f"  {name} = {phi(kind_of(param), [(first, before), (last, after)])}"
         for param, *columns in zip(block.params, homes, firsts, lasts, strict=True)
         for name, first, last in zip(*columns, strict=True)
     ]
+    writer.lines.insert_all(place, phis)
     writer.start(end)
     writer.results[instruction] = tuple(homes[1:])
     return ()

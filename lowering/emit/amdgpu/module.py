@@ -16,6 +16,7 @@ from gizml_tile.lowering.emit.amdgpu.artifact import AmdgpuArtifact
 from gizml_tile.lowering.emit.amdgpu.intrinsics import ARCHS
 from gizml_tile.lowering.emit.amdgpu.writer import ZERO_BYTES, ZEROS, Rule, Writer
 from gizml_tile.lowering.emit.arguments import arguments, identifier
+from gizml_tile.lowering.emit.lines import origins
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
 
 _FAMILIES = (packing, arithmetic, conversions, memory, atomics, matrix, control, threads)
@@ -37,13 +38,13 @@ def emit(kernel: Kernel) -> AmdgpuArtifact:
         f"{pointer if each.kind == 'pointer' else 'i64'} %p{number}"
         for number, each in enumerate(kernel.parameters)
     ]
-    text = [
+    before = [
         f'target triple = "{TRIPLE}"',
         *_memory(writer),
         f"define amdgpu_kernel void @{entry}({', '.join(parameters)}) #0{writer.locations.kernel} {{",
         "entry:",
-        *writer.head,
-        *writer.lines,
+    ]
+    after = [
         f"  ret void{writer.locations.suffix}",
         "}",
         *sorted(writer.declarations.values()),
@@ -52,7 +53,7 @@ def emit(kernel: Kernel) -> AmdgpuArtifact:
         "",
     ]
     return AmdgpuArtifact(
-        text="\n".join(text),
+        text="\n".join([*before, *writer.head, *writer.lines, *after]),
         entry=entry,
         arch=arch,
         threads=kernel.threads,
@@ -60,6 +61,7 @@ def emit(kernel: Kernel) -> AmdgpuArtifact:
         arguments=arguments(kernel),
         resident=kernel.resident,
         persistent=kernel.persistent,
+        origins=origins(before, writer.head, writer.lines),
     )
 
 

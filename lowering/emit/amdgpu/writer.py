@@ -8,6 +8,7 @@ from gizml_tile.dtypes import F32, I64, DType
 from gizml_tile.lowering.emit.amdgpu.intrinsics import intrinsic
 from gizml_tile.lowering.emit.amdgpu.literals import TYPES, vector_literal, vector_type
 from gizml_tile.lowering.emit.amdgpu.locations import Locations
+from gizml_tile.lowering.emit.lines import Lines
 from gizml_tile.lowering.kernel_ir.instructions import Block, Instruction, Kernel, Parameter
 
 # A value is one LLVM value for each of its registers: a name, or a literal.
@@ -30,8 +31,8 @@ class Writer:
         self.kernel = kernel
         self.arch = kernel.target.arch
         self.memory = f"@{entry}_memory"
-        self.head: list[str] = []
-        self.lines: list[str] = []
+        self.head = Lines()
+        self.lines = Lines()
         self.label = "entry"
         self.values: dict[Instruction, Words] = {}
         self.results: dict[Instruction, tuple[Words, ...]] = {}
@@ -122,6 +123,7 @@ class Writer:
         """The value of the last of some instructions in the head; ``{}`` is the one before."""
         if key not in self._once:
             name = ""
+            self.head.come_from(self.lines.place)
             for text in texts:
                 before, name = name, self.name()
                 self.head.append(f"  {name} = {text.format(before)}")
@@ -197,13 +199,16 @@ class Writer:
     def block(self, block: Block) -> None:
         """Write a block's instructions in order."""
         self._scopes.append({})
+        around = self.lines.place
         for instruction in block.instructions:
             rule = self._rules.get(instruction.op)
             if rule is None:
                 raise LookupError(f"LLVM IR for AMD GPUs has no entry for the instruction {instruction.op!r}")
             if instruction.place is not None:
+                self.lines.come_from(instruction.place)
                 self.locations.go_to(instruction.place)
             self.values[instruction] = rule(self, instruction)
+        self.lines.come_from(around)
         self._scopes.pop()
 
 

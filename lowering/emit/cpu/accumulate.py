@@ -77,7 +77,7 @@ def _atomic(scope: Scope, combine: str, dtype: DType) -> None:
     found = function.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
     done = function.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 1")
     phi = f"  {seen} = phi {bits} [{first}, %{before}], [{found}, %{function.block}]"
-    function.lines.insert(place, phi)
+    function.lines.insert_all(place, [phi])
     function.branch_if(done, end, again)
     function.start(end)
 

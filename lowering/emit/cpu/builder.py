@@ -10,6 +10,9 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from gizml_tile.errors import Place
+from gizml_tile.lowering.emit.lines import Lines, Origins, origins
+
 Value = str | int
 
 
@@ -46,6 +49,11 @@ class Module:
         parts.extend(f"{name} = {text}" for name, text in self.metadata.items())
         return "\n".join(parts) + "\n"
 
+    def origins(self) -> Origins:
+        """Where the lines of the text come from."""
+        functions = [part for each in self.functions for part in (each.header, each.lines, "}")]
+        return origins([""] * len(self.constants), *functions)
+
 
 class Function:
     """One function being written; ``emit`` names a new value, ``line`` writes without naming."""
@@ -65,7 +73,7 @@ class Function:
             f"define {linkage + ' ' if linkage else ''}{result} @{name}("
             f"{', '.join(f'{kind} %{label}' for kind, label in parameters)}) {attributes} {{"
         )
-        self.lines: list[str] = ["entry:"]
+        self.lines = Lines(["entry:"])
         self.block = "entry"
         self._temps = 0
         self._labels = 0
@@ -73,6 +81,10 @@ class Function:
 
     def text(self) -> str:
         return "\n".join([self.header, *self.lines, "}"])
+
+    def come_from(self, place: Place | None) -> Place | None:
+        """Let the lines that follow come from a place, where there is one; gives the one before."""
+        return self.lines.come_from(place or self.lines.place)
 
     def temp(self) -> str:
         self._temps += 1
@@ -220,20 +232,21 @@ class Function:
         self.start(head)
         index = self.temp()
         values = [self.temp() for _ in initial]
-        phis = len(self.lines)
+        place = len(self.lines)
         results = list(body(index, values))
         following = self.emit(f"add i64 {index}, {step}")
         flagged = "" if flag is None else results[flag]
         again = self._going(self.compare(condition, following, stop), flagged)
         last = self.block
         self.branch_if(again, head, after)
-        self.lines[phis:phis] = [
+        phis = [
             f"  {index} = phi i64 [{start}, %{before}], [{following}, %{last}]",
             *(
                 f"  {name} = phi {kind} [{value}, %{before}], [{result}, %{last}]"
                 for name, (kind, value), result in zip(values, initial, results, strict=True)
             ),
         ]
+        self.lines.insert_all(place, phis)
         self.start(after)
         if runs:
             return results

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gizml_tile.errors import Place
 from gizml_tile.lowering.emit.cpu.normalise import ELEMENTWISE
 from gizml_tile.nodes import EARLY, EFFECTS, Node, View
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeepProduct:
-    """``initial + left @ right`` over all turns; ``turn`` is the loop's index, ``depth`` a turn's k."""
+    """``initial + left @ right`` over all turns; ``turn`` is the loop's index, ``depth`` a turn's k.
+
+    ``place`` is where the person wrote the product.
+    """
 
     initial: Node
     left: Node
@@ -24,6 +28,7 @@ class DeepProduct:
     start: Node
     stop: Node
     depth: int
+    place: Place | None
 
 
 def deep_product(loop: Node) -> tuple[DeepProduct, ...] | None:
@@ -45,7 +50,7 @@ def deep_product(loop: Node) -> tuple[DeepProduct, ...] | None:
             return None
         if not (_lengthens(left, 1, turn, carried) and _lengthens(right, 0, turn, carried)):
             return None
-        products.append(DeepProduct(first, left, right, turn, start, stop, left.shape[1]))
+        products.append(DeepProduct(first, left, right, turn, start, stop, left.shape[1], value.place))
     if any(node.op in EFFECTS or node.regions for node in region.nodes):
         return None
     return tuple(products)

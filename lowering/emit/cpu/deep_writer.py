@@ -75,6 +75,7 @@ class DeepWriter:
 
         def thick() -> list[str]:
             for term in terms:
+                function.come_from(term.term.place)
                 self._chunks(term, finish if term is terms[-1] else None)
             return []
 
@@ -84,6 +85,7 @@ class DeepWriter:
 
         def thin() -> list[str]:
             for term in terms:
+                function.come_from(term.term.place)
                 self._thin(term)
             return []
 

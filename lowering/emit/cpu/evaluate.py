@@ -32,10 +32,12 @@ class Pass:
     def prepare(self, roots: tuple[Node, ...], made: frozenset[Node] = frozenset()) -> None:
         """Addresses every block that values will be read from; ``made`` are computed, not loaded."""
         for node in self.virtual(roots, made):
+            around = self.scope.function.come_from(node.place)
             if node.op == "read" and node not in self.blocks:
                 self.blocks[node] = block_of(self.scope, node)
             elif node.op == "gather" and node not in self.addresses:
                 self.addresses[node] = Addresses.of(self.scope, node)
+            self.scope.function.come_from(around)
 
     def without(self, made: frozenset[Node]) -> Pass:
         """The same pass, where what it makes itself is computed also at places that it has not come to."""
@@ -215,7 +217,10 @@ class Place:
 
     def compute(self, node: Node) -> str:
         """The node's value here, computed from its operands."""
+        function = self.shared.scope.function
+        around = function.come_from(node.place)
         self.memo[node] = self._compute(node)
+        function.come_from(around)
         return self.memo[node]
 
     def _compute(self, node: Node) -> str:
@@ -313,7 +318,10 @@ class ColumnPlace:
         return self.memo[node]
 
     def compute(self, node: Node) -> str:
+        function = self.shared.scope.function
+        around = function.come_from(node.place)
         self.memo[node] = self._compute(node)
+        function.come_from(around)
         return self.memo[node]
 
     def _load(self, buffer: Buffer) -> str:

@@ -39,8 +39,10 @@ def finisher(scope: Scope, buffers: dict[Node, Buffer], group: Group, product: B
             for step in range(0, columns, width):
                 here = place.at(function.add(column, step), inside=inside)
                 for task, line in lines.items():
+                    around = function.come_from(task.node.place)
                     value = put_value(scope, task, here)
                     line.store(scope.arithmetic(width), value, here.column, here.masks)
+                    function.come_from(around)
             return ()
 
         def in_rows(inside: bool) -> Sequence[str]:

@@ -88,6 +88,7 @@ def write_pack(module: Module, unit: Unit, pack: Pack) -> None:
     parameters = [("ptr", "args"), ("ptr", "target"), *leaves]
     parameters += [("i64", "start"), ("i64", "depth"), ("i64", "first"), ("i64", "last")]
     function = Function(module, f"pack_{pack.number}", parameters, linkage="internal")
+    function.come_from(pack.packing.source.place)
     scope = Scope(unit, function)
     for number, leaf in enumerate(pack.leaves):
         scope.scalars[leaf.index] = f"%leaf{number}"
@@ -141,6 +142,7 @@ def write_stage(module: Module, unit: Unit, pack: Pack) -> None:
     """Writes ``stage_n``."""
     parameters = [("ptr", "args"), ("ptr", "arena"), ("i64", "low"), ("i64", "high")]
     function = Function(module, f"stage_{pack.number}", parameters, linkage="internal")
+    function.come_from(pack.packing.source.place)
     scope = Scope(unit, function)
     scope.load_tensors(tensors_of_pack(pack))
     target = scope.slot(unit.arguments.pack(pack.number), "ptr")

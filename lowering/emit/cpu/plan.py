@@ -436,6 +436,7 @@ class _Planner(Placement):
                     self.pack("right", product.right, shape, right, product),
                     buffer,
                     from_zero,
+                    product.place,
                 )
             )
         self.structured(node, DeepItem(node, tuple(terms)))

@@ -58,6 +58,7 @@ class RegionWriter:
     def write(self, plan: RegionPlan) -> None:
         for number, item in enumerate(plan.items):
             self._ready(plan, number)
+            around = self.scope.function.come_from(None if isinstance(item, Group) else item.node.place)
             if isinstance(item, Group):
                 self._homes(item)
                 GroupWriter(self.scope, plan.buffers, self.packings, self._configure).write(item)
@@ -82,8 +83,10 @@ class RegionWriter:
                 if group is not None:
                     buffer = item.terms[-1].buffer
                     deep.write(item, finisher(self.scope, plan.buffers, group, buffer))
+                    self.scope.function.come_from(around)
                     break
                 deep.write(item)
+            self.scope.function.come_from(around)
         self._ready(plan, len(plan.items))
 
     def _ready(self, plan: RegionPlan, number: int) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gizml_tile.dtypes import DType
+from gizml_tile.errors import Place
 from gizml_tile.lowering.emit.cpu.packing import Pack, Packing, is_thin
 from gizml_tile.lowering.emit.cpu.shapes import TILE_PRODUCTS, DotShape
 from gizml_tile.lowering.emit.cpu.storage import register_kind
@@ -162,12 +163,16 @@ class CondItem:
 
 @dataclass(eq=False)
 class DeepTerm:
-    """One product of a deep loop; ``from_zero`` says that it does not start from what is in its home."""
+    """One product of a deep loop; ``from_zero`` says that it does not start from what is in its home.
+
+    ``place`` is where the person wrote it.
+    """
 
     left: Pack
     right: Pack
     buffer: Buffer
     from_zero: bool
+    place: Place | None
 
 
 @dataclass(eq=False)

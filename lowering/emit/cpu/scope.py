@@ -118,7 +118,7 @@ class Scope:
 
     def finish(self) -> None:
         """Writes what belongs at the function's start, when all else is written."""
-        self.function.lines[1:1] = self.entry_lines
+        self.function.lines.insert_all(1, self.entry_lines)
 
     def load_tensors(self, numbers: Iterable[int]) -> None:
         """Loads what is known of tensors of the normalised program, at the start of a function."""
@@ -145,7 +145,9 @@ class Scope:
     def scalar(self, node: Node) -> Value:
         """The value of an index or a [1, 1] tile, computed here if it was not yet."""
         if node not in self.scalars:
+            around = self.function.come_from(node.place)
             self.scalars[node] = self._scalar(node)
+            self.function.come_from(around)
         return self.scalars[node]
 
     def _scalar(self, node: Node) -> Value:

@@ -83,6 +83,7 @@ class GroupWriter:
         return function.minimum(group.rows, reduce(function.maximum, stops)) if stops else group.rows
 
     def _step(self, step: Step, row: Value, block_rows: int, rows: int, later: list[Task]) -> None:
+        around = self.scope.function.come_from(step.tasks[0].node.place)
         match step.key[0]:
             case "wide":
                 self._wide(step.tasks, row, block_rows, later)
@@ -96,6 +97,7 @@ class GroupWriter:
                 self._turn(step.tasks[0], row, block_rows)
             case "pack":
                 self._pack(step.tasks[0], row, block_rows)
+        self.scope.function.come_from(around)
 
     def _pass(self, tasks: list[Task]) -> tuple[Pass, tuple[Node, ...], frozenset[Node]]:
         """A pass for tasks: its values, and which of them are computed although they have a home."""
@@ -153,6 +155,7 @@ class GroupWriter:
                     if later and inside:
                         self._fetch_ahead(here, block_rows, later_lines)
                     for task in tasks:
+                        function.come_from(task.node.place)
                         if task.kind == "reduce":
                             number = reductions.index(task) * unroll + step
                             totals[number] = accumulate(scope, task, totals[number], here)
@@ -190,6 +193,7 @@ class GroupWriter:
             if locked:
                 unless_alone(scope, give_lock, lock)
             for number, task in enumerate(reductions):
+                function.come_from(task.node.place)
                 total = combine(scope, task, totals[number * unroll : (number + 1) * unroll], width)
                 assert task.buffer is not None
                 store_buffer(scope, task.buffer, scope.address(task.buffer, row, local, 0), total, 1)
@@ -256,6 +260,7 @@ class GroupWriter:
         def in_rows(local: Value, _: list[str]) -> Sequence[str]:
             place = ColumnPlace(shared, function.add(first_row, local), local, width)
             for task in tasks:
+                function.come_from(task.node.place)
                 if task.kind == "put":
                     line = puts[task].column(0, width)
                     value = put_value(scope, task, place)
@@ -327,6 +332,7 @@ class GroupWriter:
         def in_columns(column: Value, _: list[str]) -> Sequence[str]:
             here = [place.at(column) for place in places]
             for task in tasks:
+                function.come_from(task.node.place)
                 values = [total_value(scope, task, place) for place in here]
                 tree = fold_pairs(scope, task, values, width)
                 of = scope.arithmetic(width).type(total_type(task))

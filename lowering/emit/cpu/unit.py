@@ -31,6 +31,7 @@ from gizml_tile.lowering.emit.cpu.regions import Arena, RegionWriter
 from gizml_tile.lowering.emit.cpu.schedule import RegionPlan
 from gizml_tile.lowering.emit.cpu.scope import ArgumentLayout, Scope, Unit
 from gizml_tile.lowering.emit.cpu.tiles import end_tiles
+from gizml_tile.lowering.emit.lines import Origins
 from gizml_tile.nodes import Node, TileProgram
 
 ENTRY = "entry"
@@ -70,12 +71,16 @@ class CpuSignature:
 
 @dataclass(frozen=True, slots=True)
 class CpuArtifact:
-    """A module's text, its entry, what a thread's arena must hold, and the words the entry is given."""
+    """A module's text, its entry, what a thread's arena must hold, and the words the entry is given.
+
+    ``origins`` tell where the text's lines come from.
+    """
 
     text: str
     entry: str
     arena_bytes: int
     arguments: tuple[tuple[str | int, ...], ...]
+    origins: Origins = ()
 
 
 def emit(program: TileProgram, signature: CpuSignature, host: Host) -> CpuArtifact:
@@ -108,7 +113,7 @@ def emit(program: TileProgram, signature: CpuSignature, host: Host) -> CpuArtifa
     module.attributes["#0"] = (
         f'nounwind "target-features"="{features}" "prefer-vector-width"="{host.vector_bits}"'
     )
-    return CpuArtifact(module.text(), ENTRY, arena_bytes, _words(program, arguments))
+    return CpuArtifact(module.text(), ENTRY, arena_bytes, _words(program, arguments), module.origins())
 
 
 def explain(program: TileProgram, signature: CpuSignature, host: Host) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gizml_tile.lowering.emit.arguments import Argument
+from gizml_tile.lowering.emit.lines import Origins
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class MetalArtifact:
     ``arguments`` are tensors, then integers, then floats: a launch passes a buffer for each tensor, one with
     all integers as 64-bit numbers, and one with all floats of 32 bits; an empty one is left out.
     Threadgroups have ``threads`` threads along the first axis. ``workgroup_memory`` is in bytes, and declared
-    in the text.
+    in the text. ``origins`` tell where its lines come from.
     """
 
     text: str
@@ -23,3 +24,4 @@ class MetalArtifact:
     threads: int
     workgroup_memory: int
     arguments: tuple[Argument, ...]
+    origins: Origins = ()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gizml_tile.dtypes import F32
 from gizml_tile.lowering.emit.arguments import Argument, arguments
+from gizml_tile.lowering.emit.lines import origins
 from gizml_tile.lowering.emit.metal import (
     arithmetic,
     atomics,
@@ -66,22 +67,20 @@ def emit(kernel: Kernel) -> MetalArtifact:
     parts += ["\n".join([*helpers, ""])] if helpers else []
     parts += _structure(writer, "Numbers", "long", integers) + _structure(writer, "Scalars", "float", floats)
     parameters = _parameters(writer, tensors, integers, floats)
-    body = [
+    parts += [
         f"[[max_total_threads_per_threadgroup({kernel.threads})]]",
         f"kernel void {entry}(",
         ",\n".join(f"    {each}" for each in parameters) + ") {",
         *_memory(writer),
-        *writer.lines,
-        "}",
-        "",
     ]
     return MetalArtifact(
-        text="\n".join([*parts, "\n".join(body)]),
+        text="\n".join([*parts, *writer.lines, "}", ""]),
         entry=entry,
         arch=arch,
         threads=kernel.threads,
         workgroup_memory=kernel.workgroup_memory,
         arguments=(*tensors, *integers, *floats),
+        origins=origins(parts, writer.lines),
     )
 
 

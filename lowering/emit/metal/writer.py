@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from gizml_tile.dtypes import DType
 from gizml_tile.errors import Place
+from gizml_tile.lowering.emit.lines import Lines
 from gizml_tile.lowering.emit.metal.spelling import RESERVED, name_of, type_name
 from gizml_tile.lowering.emit.metal.uses import Uses
 from gizml_tile.lowering.emit.metal.words import (
@@ -50,7 +51,7 @@ class Writer:
     def __init__(self, kernel: Kernel, rules: dict[str, Rule]) -> None:
         self.kernel = kernel
         self.target = kernel.target
-        self.lines: list[str] = []
+        self.lines = Lines()
         self.values: dict[Instruction, Words] = {}
         self.results: dict[Instruction, tuple[Words, ...]] = {}
         self.helpers: dict[str, None] = {}
@@ -264,6 +265,7 @@ class Writer:
     def block(self, block: Block) -> None:
         """Write a block's instructions in order."""
         at, instructions = 0, block.instructions
+        around = self.lines.place
         while at < len(instructions):
             together = self._alike(instructions, at)
             if len(together) > 1:
@@ -271,13 +273,16 @@ class Writer:
             else:
                 self._instruction(instructions[at])
             at += max(len(together), 1)
+        self.lines.come_from(around)
 
     def _instruction(self, instruction: Instruction) -> None:
         rule = self._rules.get(instruction.op)
         if rule is None:
             raise LookupError(f"Metal has no entry for the instruction {instruction.op!r}")
-        if instruction.place is not None and instruction.op not in _SILENT:
-            self._locate(instruction.place)
+        if instruction.place is not None:
+            self.lines.come_from(instruction.place)
+            if instruction.op not in _SILENT:
+                self._locate(instruction.place)
         self.values[instruction] = rule(self, instruction)
         self.made_in[instruction] = self.loops[-1]
 
@@ -297,6 +302,7 @@ class Writer:
     def _fuse(self, together: Sequence[Instruction]) -> None:
         """Write instructions in one loop over their registers."""
         if together[0].place is not None:
+            self.lines.come_from(together[0].place)
             self._locate(together[0].place)
         for instruction in together:
             needed = not self.uses.is_within(instruction, together)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gizml_tile.lowering.emit.arguments import Argument
+from gizml_tile.lowering.emit.lines import Origins
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class PtxArtifact:
     share a multiprocessor. A ``persistent`` kernel takes any number of workgroups, and ``cluster`` neighbours
     run each program together; and ``together`` neighbours along axis ``along`` of the grid, where they are
     several, run in one workgroup. An ``overlapping`` one may begin before the one before it in the stream has
-    ended.
+    ended. ``origins`` tell where the text's lines come from.
     """
 
     text: str
@@ -48,3 +49,4 @@ class PtxArtifact:
     together: int = 1
     along: int = 0
     overlapping: bool = False
+    origins: Origins = ()

@@ -6,6 +6,7 @@ import re
 
 from gizml_tile.dtypes import F32
 from gizml_tile.lowering.emit.arguments import arguments, identifier
+from gizml_tile.lowering.emit.lines import origins
 from gizml_tile.lowering.emit.ptx import (
     arithmetic,
     atomics,
@@ -79,14 +80,9 @@ def emit(kernel: Kernel) -> PtxArtifact:
         *([".explicitcluster", f".reqnctapercluster {kernel.cluster}"] if kernel.cluster > 1 else []),
         "{",
         *writer.declarations(),
-        *writer.head,
-        *writer.lines,
-        "ret;",
-        "}",
-        "",
     ]
     return PtxArtifact(
-        text="\n".join(lines),
+        text="\n".join([*lines, *writer.head, *writer.lines, "ret;", "}", ""]),
         entry=entry,
         arch=arch,
         threads=kernel.threads,
@@ -99,6 +95,7 @@ def emit(kernel: Kernel) -> PtxArtifact:
         together=kernel.together,
         along=kernel.along,
         overlapping=any(each.op == "kernel_wait" for each in kernel.body.walk()),
+        origins=origins(lines, writer.head, writer.lines),
     )
 
 

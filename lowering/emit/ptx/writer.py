@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from gizml_tile.dtypes import F32, MASK, DType
 from gizml_tile.errors import Place
+from gizml_tile.lowering.emit.lines import Lines
 from gizml_tile.lowering.emit.ptx.artifact import TensorMap
 from gizml_tile.lowering.kernel_ir.instructions import Block, Instruction, Kernel, Parameter
 
@@ -38,8 +39,8 @@ class Writer:
         self.kernel = kernel
         self.entry = entry
         self.memory = f"{entry}_memory"
-        self.lines: list[str] = []
-        self.head: list[str] = []
+        self.lines = Lines()
+        self.head = Lines()
         self.values: dict[Instruction, Words] = {}
         self.results: dict[Instruction, tuple[Words, ...]] = {}
         self.maps: dict[TensorMap, str] = {}
@@ -89,6 +90,7 @@ class Writer:
         """A register that the head computes, with ``{}`` for it in each line."""
         if key not in self._once:
             name = self._once[key] = self.register(kind)
+            self.head.come_from(self.lines.place)
             self.head.extend(template.format(name) for template in templates)
         return self._once[key]
 
@@ -192,14 +194,17 @@ class Writer:
         """Write a block's instructions in order."""
         self._scopes.append({})
         rules, values, made_in, loop = self._rules, self.values, self.made_in, self.loops[-1]
+        around = self.lines.place
         for instruction in block.instructions:
             rule = rules.get(instruction.op)
             if rule is None:
                 raise LookupError(f"PTX has no entry for the instruction {instruction.op!r}")
             if instruction.place is not None:
+                self.lines.come_from(instruction.place)
                 self._locate(instruction.place)
             values[instruction] = rule(self, instruction)
             made_in[instruction] = loop
+        self.lines.come_from(around)
         self._scopes.pop()
 
     def _locate(self, place: Place) -> None:
