@@ -71,7 +71,12 @@ def ragged(program: TileProgram) -> tuple[Ragged, ...]:
 
 def source(program: TileProgram, layout: Layout) -> str:
     """The LLVM IR of a program for this computer's CPU."""
-    return _emit(simplified(program, layout), layout, host()).text
+    return emitted(program, layout).text
+
+
+def emitted(program: TileProgram, layout: Layout) -> CpuArtifact:
+    """The LLVM IR of a program for this computer's CPU, and where its lines come from."""
+    return _emit(simplified(program, layout), layout, host())
 
 
 def explain(program: TileProgram, layout: Layout, measured: float | None) -> Explanation:

@@ -20,6 +20,7 @@ from gizml_tile.target import Target, target
 from gizml_tile.text import duration
 
 if TYPE_CHECKING:
+    from gizml_tile.lowering.emit.lines import Origins
     from gizml_tile.lowering.expand.expansion import Move
     from gizml_tile.lowering.explanation import Explanation
     from gizml_tile.lowering.kernel_ir.instructions import Kernel
@@ -56,6 +57,11 @@ class Emitted(Protocol):
     @property
     def text(self) -> str:
         """What the target's compiler or assembler takes."""
+        ...
+
+    @property
+    def origins(self) -> Origins:
+        """Where the text's lines come from."""
         ...
 
 
@@ -192,12 +198,13 @@ def kernel(program: TileProgram, layout: GpuLayout) -> Kernel:
 
 def artifact(program: TileProgram, layout: GpuLayout) -> Any:
     """The text of a simplified program's kernel, and how it is launched."""
-    return _runtime(layout.target.kind, "artifact").of_emitted(_emitted(program, layout))
+    return _runtime(layout.target.kind, "artifact").of_emitted(emitted(program, layout))
 
 
-def _emitted(program: TileProgram, layout: GpuLayout) -> Emitted:
-    emitted: Emitted = import_module(_EMITTERS[layout.target.kind]).emit(kernel(program, layout))
-    return emitted
+def emitted(program: TileProgram, layout: GpuLayout) -> Emitted:
+    """What the target's emitter makes of a simplified program."""
+    found: Emitted = import_module(_EMITTERS[layout.target.kind]).emit(kernel(program, layout))
+    return found
 
 
 def _runtime(kind: str, module: str) -> Any:
@@ -207,7 +214,7 @@ def _runtime(kind: str, module: str) -> Any:
 
 def source(program: TileProgram, layout: GpuLayout) -> str:
     """The text that the target's compiler or assembler takes."""
-    return _emitted(program, layout).text
+    return emitted(program, layout).text
 
 
 def explain(
@@ -221,7 +228,7 @@ def explain(
     """The plan with its reasons, what bounds a launch, and the seconds that it was ``measured``."""
     from gizml_tile.lowering.explain import explain
 
-    return explain(plan(program, layout), _launch(infos, grid, scalars), measured)
+    return explain(plan(program, layout), launch_of(infos, grid, scalars), measured)
 
 
 def slow(
@@ -235,7 +242,7 @@ def slow(
     from gizml_tile.lowering.advice import advise, predict
 
     made, moves = expanded(program, layout)
-    predicted = predict(plan(program, layout), made, _launch(infos, grid, scalars))
+    predicted = predict(plan(program, layout), made, launch_of(infos, grid, scalars))
     found = () if predicted is None else advise(predicted, moves)
     return [
         Slow(
@@ -249,7 +256,8 @@ def slow(
     ]
 
 
-def _launch(infos: Sequence[TensorInfo], grid: Sequence[int], scalars: Sequence[int | float]) -> Launch:
+def launch_of(infos: Sequence[TensorInfo], grid: Sequence[int], scalars: Sequence[int | float]) -> Launch:
+    """What the work of a launch depends on."""
     from gizml_tile.lowering.work import Launch
 
     shapes, steps = tuple(info.shape for info in infos), tuple(info.strides for info in infos)

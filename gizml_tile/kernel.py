@@ -155,6 +155,13 @@ class Kernel(_Written):
         """
         return Gridded(self, self.grid).explain(*args, **named)
 
+    def view(self, *args: Any, **named: Any) -> str:
+        """A page of HTML that shows what becomes of each line for these arguments; takes what ``ir`` takes.
+
+        ``Path("page.html").write_text(kernel.view(...))`` keeps it for a browser; a notebook shows it.
+        """
+        return Gridded(self, self.grid).view(*args, **named)
+
     def simulate(self, *args: Any, **named: Any) -> Any:
         """Run these arguments on a simulated device; takes what ``ir`` takes."""
         return Gridded(self, self.grid).simulate(*args, **named)
@@ -346,6 +353,15 @@ class Gridded:
         measure = not own and bool(named.pop("measure", False))
         found: Explanation = self._look(functools.partial(looking.explain, measure=measure), args, named)
         return found
+
+    def view(self, *args: Any, **named: Any) -> str:
+        """`Kernel.view` on this grid."""
+        from gizml_tile.viewing import view
+
+        kernel = self._kernel
+        written = functools.partial(view, source=kernel._source, rewritten=kernel._rewritten)
+        page: str = self._look(written, args, named)
+        return page
 
     def simulate(self, *args: Any, **named: Any) -> Any:
         """`Kernel.simulate` on this grid."""

@@ -50,7 +50,7 @@ def ir(
     storage: Sequence[object] = (),
 ) -> str:
     """The tile IR of a launch as text, one node a line; for a GPU with the layout of each tile."""
-    seen = _look(request, kind, arch, storage)
+    seen = look_at(request, kind, arch, storage)
     if seen.target.kind == "cpu":
         return text(seen.program)
     plan = gpu.plan(seen.program, seen.gpu_layout())
@@ -64,7 +64,7 @@ def source(
     storage: Sequence[object] = (),
 ) -> str:
     """The code that a launch runs, as text: LLVM IR for the CPU and HIP, PTX for CUDA, MSL for Metal."""
-    seen = _look(request, kind, arch, storage)
+    seen = look_at(request, kind, arch, storage)
     if seen.target.kind == "cpu":
         return build.source(seen.program, seen.layout())
     return gpu.source(seen.program, seen.gpu_layout())
@@ -82,7 +82,7 @@ def explain(
     It is measured where its tensors are, on copies of those that it writes. Raises TileError where another
     target is asked for, or other storage types.
     """
-    seen = _look(request, kind, arch, storage)
+    seen = look_at(request, kind, arch, storage)
     measured = None
     if measure:
         _require_own(request, seen.target, storage)
@@ -113,7 +113,7 @@ def bench(request: Request, seconds: float, most: int) -> Benchmark:
     """
     from gizml_tile.lowering.counts import count
 
-    seen = _look(request, None, None, ())
+    seen = look_at(request, None, None, ())
     prepared = seen.prepared
     shapes = [info.shape for info in prepared.infos]
     memory = [gpu.memory_of(info) for info in prepared.infos]
@@ -147,7 +147,7 @@ def check(
     storage: Sequence[object] = (),
 ) -> None:
     """Do all of a launch but running it, with its errors and warnings."""
-    seen = _look(request, kind, arch, storage)
+    seen = look_at(request, kind, arch, storage)
     variant = seen.prepared.variant
     check_launch(request.name, seen.prepared.names, seen.prepared.infos, variant.written)
     warn_ragged(variant.ragged, [info.shape for info in seen.prepared.infos])
@@ -169,7 +169,7 @@ def simulate(
 
     Raises TileError for the CPU, whose code runs as it is, and for tensors that are not the host's.
     """
-    seen = _look(request, kind or "cuda", arch, storage)
+    seen = look_at(request, kind or "cuda", arch, storage)
     if seen.target.kind == "cpu":
         raise TileError("simulate is for GPUs; a launch runs on the CPU itself", here())
     prepared = seen.prepared
@@ -198,7 +198,7 @@ def simulate(
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class Seen:
     """A launch that is looked at: its program as it was written, and simplified for a target."""
 
     target: Target
@@ -231,14 +231,15 @@ class _Seen:
         )
 
 
-def _look(request: Request, kind: str | None, arch: str | None, storage: Sequence[object]) -> _Seen:
+def look_at(request: Request, kind: str | None, arch: str | None, storage: Sequence[object]) -> Seen:
+    """A launch traced and simplified for a target, by default for where its tensors are."""
     chosen = _target(request, kind, arch)
     types = [_storage_type(item) for item in storage]
     body = request.body if not types else _Stored(request.body, types).run
     with tracing():
         traced = trace(request.name, body, grid_rank=len(request.grid))
     prepared = placed(variant_of(request, traced), request)
-    seen = _Seen(chosen, traced.program, traced.program, prepared)
+    seen = Seen(chosen, traced.program, traced.program, prepared)
     return replace(seen, program=build.simplified(traced.program, seen.layout()))
 
 

@@ -10,11 +10,14 @@ from gizml_tile.lowering.expand.kernel import expand_noting
 from gizml_tile.lowering.explanation import Bound, Decision, Explanation, Section
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
 from gizml_tile.lowering.planning.plan import Plan
-from gizml_tile.lowering.planning.variants import Choice
+from gizml_tile.lowering.planning.variants import Candidate, Choice
 from gizml_tile.lowering.tile_passes.pad import grown_blocks
 from gizml_tile.lowering.work import MEMORY, Launch, Work, launch_work, parts_of
 from gizml_tile.nodes import Combining, Node, View
 from gizml_tile.text import attribute, duration, line_of
+
+# The title of the variants that were considered.
+VARIANTS = "Variants, best first"
 
 
 def explain(plan: Plan, launch: Launch | None = None, measured: float | None = None) -> Explanation:
@@ -30,7 +33,7 @@ def explain(plan: Plan, launch: Launch | None = None, measured: float | None = N
         ("Workgroup memory", _memory(plan, kernel)),
         ("Sizes that are no powers of two", grown_blocks(plan.program)),
         ("Tiles", _tiles(plan)),
-        ("Variants, best first", _variants(plan)),
+        (VARIANTS, _variants(plan)),
         ("Moves between layouts", _moves(moves)),
         (f"Work of {_together(kernel)}", _work(plan, kernel)),
         ("The launch", _whole(plan, launch, predicted, measured)),
@@ -156,17 +159,21 @@ def _variants(plan: Plan) -> Iterator[str]:
     for node in plan.program.body.walk():
         tables = plan.choices.get(node, ())
         for what, choice in tables:
-            yield f"{line_of(node.place)}  {_described(plan, node)}: {what}"
+            yield f"{line_of(node.place)}  {described(plan, node)}: {what}"
             yield from (f"  {line}" for line in _table(choice))
         if node in plan.reasons:
-            yield f"{line_of(node.place)}  {_described(plan, node)} {plan.reasons[node]}"
+            yield f"{line_of(node.place)}  {described(plan, node)} {plan.reasons[node]}"
 
 
 def _table(choice: Choice) -> Iterator[str]:
     width = max(len(each.name) for each in choice.candidates)
     for each in choice.candidates:
-        verdict = "chosen" if each.name == choice.chosen else "would do" if each.accepted else "no"
-        yield f"{each.name:<{width}}  {verdict:<8}  {each.reason}".rstrip()
+        yield f"{each.name:<{width}}  {verdict(each, choice):<8}  {each.reason}".rstrip()
+
+
+def verdict(candidate: Candidate, choice: Choice) -> str:
+    """What became of a variant: it was chosen, it would do, or no."""
+    return "chosen" if candidate.name == choice.chosen else "would do" if candidate.accepted else "no"
 
 
 def _moves(moves: Iterable[Move]) -> Iterator[str]:
@@ -259,7 +266,8 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _described(plan: Plan, node: Node) -> str:
+def described(plan: Plan, node: Node) -> str:
+    """A node in a few words: what it does, with which tensor or types."""
     words = attribute(node, plan.program)
     if node.op == "dot":
         a, b = node.args[0], node.args[1]

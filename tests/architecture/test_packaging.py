@@ -48,7 +48,9 @@ def wheel(tmp_path_factory):
 def test_a_wheel_holds_every_module(wheel):
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert held == {installed for _, installed in sources()} | {"gizml_tile/py.typed"}
+    assets = {path.relative_to(ROOT).as_posix() for path in (ROOT / "gizml_tile/page/assets").iterdir()}
+    assert len(assets) > 5
+    assert held == {installed for _, installed in sources()} | {"gizml_tile/py.typed"} | assets
 
 
 def test_an_installed_wheel_runs_a_kernel(wheel, tmp_path):

@@ -29,7 +29,7 @@ def product(p, a, b, c, *, K=64):
 
 def emitted(kind, arch):
     tensors = [np.zeros((128, 128), np.float16) for _ in range(3)]
-    seen = looking._look(product._request(product.grid, tensors, {}), kind, arch, ())
+    seen = looking.look_at(product._request(product.grid, tensors, {}), kind, arch, ())
     if kind == "cpu":
         return build._emit(seen.program, seen.layout(), host())
     return EMITTERS[kind].emit(gpu.kernel(seen.program, seen.gpu_layout()))

@@ -1,0 +1,220 @@
+"""From a launch to the page that shows what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gizml_tile import build, gpu
+from gizml_tile.looking import Seen, look_at
+from gizml_tile.page import Html, data, render
+from gizml_tile.page.drawings import Drawings
+from gizml_tile.page.places import Places
+from gizml_tile.specialise import Request
+from gizml_tile.text import Line, lines
+
+if TYPE_CHECKING:
+    from gizml_tile.frontend import Rewritten, Source
+    from gizml_tile.lowering.emit.lines import Origins
+    from gizml_tile.lowering.expand.expansion import Move
+    from gizml_tile.lowering.kernel_ir.instructions import Kernel
+    from gizml_tile.lowering.kernel_ir.text import Line as KernelLine
+    from gizml_tile.lowering.planning.plan import Plan
+    from gizml_tile.lowering.work import Launch
+
+# What the text for each kind of device is called, and the language that its words are coloured for.
+_TEXTS = {
+    "cpu": ("LLVM IR", "llvm"),
+    "cuda": ("PTX", "ptx"),
+    "hip": ("LLVM IR", "llvm"),
+    "metal": ("Metal", "metal"),
+}
+
+
+def view(
+    request: Request,
+    source: Source,
+    rewritten: Rewritten,
+    kind: str | None = None,
+    arch: str | None = None,
+    storage: Sequence[object] = (),
+) -> Html:
+    """The page of a launch of a rewritten kernel, for a target."""
+    return render(page(request, source, rewritten, kind, arch, storage))
+
+
+def page(
+    request: Request,
+    source: Source,
+    rewritten: Rewritten,
+    kind: str | None = None,
+    arch: str | None = None,
+    storage: Sequence[object] = (),
+) -> data.Page:
+    """What the page of a launch shows."""
+    seen = look_at(request, kind, arch, storage)
+    places = Places()
+    known = _known(source)
+    for line in known:
+        places.number(*line)
+    explicit = data.Pane(
+        "explicit",
+        "Explicit program",
+        "python",
+        tuple(rewritten.text.rstrip("\n").split("\n")),
+        tuple(
+            places.link_of((source.filename, line) for line in lines)
+            for lines in rewritten.lines[: rewritten.text.rstrip("\n").count("\n") + 1]
+        ),
+    )
+    make = _on_cpu if seen.target.kind == "cpu" else _on_gpu
+    found = make(seen, places)
+    panes = (places.source(known), explicit, *found.panes)
+    return data.Page(
+        title=request.name,
+        target=str(seen.target),
+        facts=found.facts,
+        files=places.files(),
+        places=places.all(),
+        links=tuple(places.links),
+        panes=panes,
+        drawings=found.drawings,
+        costs=found.costs,
+        decisions=found.decisions,
+        timelines=found.timelines,
+        plan=found.plan,
+    )
+
+
+def _known(source: Source) -> dict[tuple[str, int], str]:
+    """The lines of a function as they were when it was decorated: the file may have changed since."""
+    texts = source.padded.split("\n")[1:]
+    while texts and not texts[-1].strip():
+        texts.pop()
+    return {(source.filename, source.line + number): text for number, text in enumerate(texts)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What of a page depends on the kind of target."""
+
+    facts: tuple[str, ...]
+    panes: tuple[data.Pane, ...]
+    drawings: tuple[data.Drawing, ...] = ()
+    costs: tuple[data.Cost, ...] = ()
+    decisions: tuple[data.Decision, ...] = ()
+    timelines: tuple[data.Timeline, ...] = ()
+    plan: tuple[data.Section, ...] = ()
+
+
+def _on_cpu(seen: Seen, places: Places) -> _Parts:
+    program, layout = seen.program, seen.layout()
+    artifact = build.emitted(program, layout)
+    tile_ir = _pane("tile", "Tile IR", "ir", lines(program, places=False), places)
+    head, *told = build.explain(program, layout, None).rstrip("\n").split("\n")
+    return _Parts(
+        facts=(f"{artifact.arena_bytes} bytes of memory a thread",),
+        panes=(tile_ir, _text(seen.target.kind, artifact.text, artifact.origins, places)),
+        plan=(data.Section(head, tuple(told)),),
+    )
+
+
+def _on_gpu(seen: Seen, places: Places) -> _Parts:
+    from gizml_tile.lowering import explain
+    from gizml_tile.lowering.kernel_ir import text as kernel_text
+
+    program, layout = seen.program, seen.gpu_layout()
+    plan = gpu.plan(program, layout)
+    kernel, moves = gpu.expanded(program, layout)
+    emitted = gpu.emitted(program, layout)
+    drawings = Drawings(plan)
+    written = lines(plan.program, places=False, layouts=plan.layout_name)
+    tile_ir = _pane("tile", "Tile IR", "ir", written, places, drawings)
+    launch = gpu.launch_of(seen.infos(), seen.prepared.grid, seen.prepared.scalars)
+    sections = explain.sections(plan, launch)
+    return _Parts(
+        facts=(
+            f"{kernel.threads} threads",
+            f"{kernel.workgroup_memory} of {plan.target.facts.workgroup_memory} bytes of workgroup memory",
+        ),
+        panes=(
+            tile_ir,
+            _pane("kernel", "Kernel IR", "ir", kernel_text.lines(kernel, places=False), places),
+            _text(seen.target.kind, emitted.text, emitted.origins, places),
+        ),
+        drawings=drawings.all(),
+        costs=tuple(_costs(plan, kernel, moves, launch, places)),
+        decisions=tuple(_decisions(plan, places)),
+        timelines=tuple(_timelines(plan, kernel, places)),
+        plan=tuple(data.Section(title, tuple(told)) for title, told in sections if title != explain.VARIANTS),
+    )
+
+
+def _pane(
+    name: str,
+    title: str,
+    language: str,
+    lines: Sequence[Line | KernelLine],
+    places: Places,
+    drawings: Drawings | None = None,
+) -> data.Pane:
+    links = tuple(places.link(line.place) for line in lines)
+    drawn = {}
+    for number, (line, link) in enumerate(zip(lines, links, strict=True)):
+        if drawings is not None and isinstance(line, Line) and line.node is not None:
+            found = drawings.of(line.node, link)
+            if found:
+                drawn[number] = found
+    return data.Pane(name, title, language, tuple(line.text for line in lines), links, drawn)
+
+
+def _text(kind: str, text: str, origins: Origins, places: Places) -> data.Pane:
+    from gizml_tile.lowering.emit.lines import places_of
+
+    text = text.rstrip("\n")
+    title, language = _TEXTS[kind]
+    links = tuple(places.link(place) for place in places_of(text, origins))
+    return data.Pane("text", title, language, tuple(text.split("\n")), links)
+
+
+def _costs(
+    plan: Plan, kernel: Kernel, moves: Sequence[Move], launch: Launch, places: Places
+) -> Iterator[data.Cost]:
+    """What takes a notable share of the launch's time and need not."""
+    from gizml_tile.lowering.advice import advise, predict
+
+    predicted = predict(plan, kernel, launch)
+    for each in () if predicted is None else advise(predicted, moves):
+        yield data.Cost(each.text, each.fix, each.share, places.link(each.place))
+
+
+def _decisions(plan: Plan, places: Places) -> Iterator[data.Decision]:
+    """The variants of each operation that has some, and remarks."""
+    from gizml_tile.lowering.explain import described, verdict
+
+    for node in plan.program.body.walk():
+        link, title = places.link(node.place), described(plan, node)
+        for what, choice in plan.choices.get(node, ()):
+            variants = tuple(
+                data.Variant(each.name, verdict(each, choice), each.reason) for each in choice.candidates
+            )
+            yield data.Decision(f"{title}: {what}", link, variants)
+        if node in plan.reasons:
+            yield data.Decision(title, link, (), plan.reasons[node])
+
+
+def _timelines(plan: Plan, kernel: Kernel, places: Places) -> Iterator[data.Timeline]:
+    from gizml_tile.lowering.timeline import timelines
+
+    for each in timelines(plan, kernel):
+        tracks = tuple(
+            data.Track(
+                track.role,
+                tuple(data.Step(step.kind, step.text, places.link(step.place)) for step in track.steps),
+            )
+            for track in each.tracks
+        )
+        title = f"blocks of {' and '.join(each.blocks)}"
+        link = places.link(each.loop.place)
+        yield data.Timeline(title, link, each.blocks, each.slots, each.ahead, each.kept, tracks)
