@@ -17,11 +17,10 @@ from gizml_tile.text import Line, lines
 if TYPE_CHECKING:
     from gizml_tile.frontend import Rewritten, Source
     from gizml_tile.lowering.emit.lines import Origins
-    from gizml_tile.lowering.expand.expansion import Move
+    from gizml_tile.lowering.explanation import Explanation
     from gizml_tile.lowering.kernel_ir.instructions import Kernel
     from gizml_tile.lowering.kernel_ir.text import Line as KernelLine
     from gizml_tile.lowering.planning.plan import Plan
-    from gizml_tile.lowering.work import Launch
 
 # What the text for each kind of device is called, and the language that its words are coloured for.
 _TEXTS = {
@@ -112,27 +111,25 @@ def _on_cpu(seen: Seen, places: Places) -> _Parts:
     program, layout = seen.program, seen.layout()
     artifact = build.emitted(program, layout)
     tile_ir = _pane("tile", "Tile IR", "ir", lines(program, places=False), places)
-    head, *told = build.explain(program, layout, None).rstrip("\n").split("\n")
     return _Parts(
         facts=(f"{artifact.arena_bytes} bytes of memory a thread",),
         panes=(tile_ir, _text(seen.target.kind, artifact.text, artifact.origins, places)),
-        plan=(data.Section(head, tuple(told)),),
+        plan=_plan(build.explain(program, layout, None)),
     )
 
 
 def _on_gpu(seen: Seen, places: Places) -> _Parts:
-    from gizml_tile.lowering import explain
     from gizml_tile.lowering.kernel_ir import text as kernel_text
 
     program, layout = seen.program, seen.gpu_layout()
-    plan = gpu.plan(program, layout)
-    kernel, moves = gpu.expanded(program, layout)
+    plan, kernel = gpu.plan(program, layout), gpu.kernel(program, layout)
     emitted = gpu.emitted(program, layout)
+    explained = gpu.explain(
+        program, layout, seen.infos(), seen.prepared.grid, seen.prepared.scalars, measured=None
+    )
     drawings = Drawings(plan)
     written = lines(plan.program, places=False, layouts=plan.layout_name)
     tile_ir = _pane("tile", "Tile IR", "ir", written, places, drawings)
-    launch = gpu.launch_of(seen.infos(), seen.prepared.grid, seen.prepared.scalars)
-    sections = explain.sections(plan, launch)
     return _Parts(
         facts=(
             f"{kernel.threads} threads",
@@ -144,10 +141,21 @@ def _on_gpu(seen: Seen, places: Places) -> _Parts:
             _text(seen.target.kind, emitted.text, emitted.origins, places),
         ),
         drawings=drawings.all(),
-        costs=tuple(_costs(plan, kernel, moves, launch, places)),
-        decisions=tuple(_decisions(plan, places)),
+        costs=tuple(
+            data.Cost(each.text, each.fix, each.share, places.link(each.place)) for each in explained.costs
+        ),
+        decisions=tuple(_decisions(plan, explained, places)),
         timelines=tuple(_timelines(plan, kernel, places)),
-        plan=tuple(data.Section(title, tuple(told)) for title, told in sections if title != explain.VARIANTS),
+        plan=_plan(explained),
+    )
+
+
+def _plan(explained: Explanation) -> tuple[data.Section, ...]:
+    """The plan in words, without what the page shows as tables."""
+    from gizml_tile.lowering.explanation import VARIANTS
+
+    return tuple(
+        data.Section(each.title, each.lines) for each in explained.sections if each.title != VARIANTS
     )
 
 
@@ -178,30 +186,17 @@ def _text(kind: str, text: str, origins: Origins, places: Places) -> data.Pane:
     return data.Pane("text", title, language, tuple(text.split("\n")), links)
 
 
-def _costs(
-    plan: Plan, kernel: Kernel, moves: Sequence[Move], launch: Launch, places: Places
-) -> Iterator[data.Cost]:
-    """What takes a notable share of the launch's time and need not."""
-    from gizml_tile.lowering.advice import advise, predict
+def _decisions(plan: Plan, explained: Explanation, places: Places) -> Iterator[data.Decision]:
+    """The variants of each operation that has some, then remarks."""
+    from gizml_tile.lowering.explain import described
 
-    predicted = predict(plan, kernel, launch)
-    for each in () if predicted is None else advise(predicted, moves):
-        yield data.Cost(each.text, each.fix, each.share, places.link(each.place))
-
-
-def _decisions(plan: Plan, places: Places) -> Iterator[data.Decision]:
-    """The variants of each operation that has some, and remarks."""
-    from gizml_tile.lowering.explain import described, verdict
-
-    for node in plan.program.body.walk():
-        link, title = places.link(node.place), described(plan, node)
-        for what, choice in plan.choices.get(node, ()):
-            variants = tuple(
-                data.Variant(each.name, verdict(each, choice), each.reason) for each in choice.candidates
-            )
-            yield data.Decision(f"{title}: {what}", link, variants)
-        if node in plan.reasons:
-            yield data.Decision(title, link, (), plan.reasons[node])
+    for each in explained.decisions:
+        variants = tuple(
+            data.Variant(one.name, each.choice.verdict(one), one.reason) for one in each.choice.candidates
+        )
+        yield data.Decision(f"{each.operation}: {each.what}", places.link(each.place), variants)
+    for node, reason in plan.reasons.items():
+        yield data.Decision(described(plan, node), places.link(node.place), (), reason)
 
 
 def _timelines(plan: Plan, kernel: Kernel, places: Places) -> Iterator[data.Timeline]:

@@ -7,17 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gizml_tile.lowering.advice import Advice, Prediction, advise, predict
 from gizml_tile.lowering.expand.expansion import Move
 from gizml_tile.lowering.expand.kernel import expand_noting
-from gizml_tile.lowering.explanation import Bound, Decision, Explanation, Section
+from gizml_tile.lowering.explanation import VARIANTS, Bound, Decision, Explanation, Section
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
 from gizml_tile.lowering.planning.plan import Plan
-from gizml_tile.lowering.planning.variants import Candidate, Choice
+from gizml_tile.lowering.planning.variants import Choice
 from gizml_tile.lowering.tile_passes.pad import grown_blocks
 from gizml_tile.lowering.work import MEMORY, Launch, Work, launch_work, parts_of
 from gizml_tile.nodes import Combining, Node, View
 from gizml_tile.text import attribute, duration, line_of
-
-# The title of the variants that were considered.
-VARIANTS = "Variants, best first"
 
 
 def explain(plan: Plan, launch: Launch | None = None, measured: float | None = None) -> Explanation:
@@ -152,7 +149,7 @@ def _tiles(plan: Plan) -> Iterator[str]:
 def _decisions(plan: Plan) -> Iterator[Decision]:
     for node in plan.program.body.walk():
         for what, choice in plan.choices.get(node, ()):
-            yield Decision(node.place, _described(plan, node), what, choice)
+            yield Decision(node.place, described(plan, node), what, choice)
 
 
 def _variants(plan: Plan) -> Iterator[str]:
@@ -168,12 +165,7 @@ def _variants(plan: Plan) -> Iterator[str]:
 def _table(choice: Choice) -> Iterator[str]:
     width = max(len(each.name) for each in choice.candidates)
     for each in choice.candidates:
-        yield f"{each.name:<{width}}  {verdict(each, choice):<8}  {each.reason}".rstrip()
-
-
-def verdict(candidate: Candidate, choice: Choice) -> str:
-    """What became of a variant: it was chosen, it would do, or no."""
-    return "chosen" if candidate.name == choice.chosen else "would do" if candidate.accepted else "no"
+        yield f"{each.name:<{width}}  {choice.verdict(each):<8}  {each.reason}".rstrip()
 
 
 def _moves(moves: Iterable[Move]) -> Iterator[str]:

@@ -9,6 +9,9 @@ from gizml_tile.errors import Place
 from gizml_tile.lowering.advice import Advice
 from gizml_tile.lowering.planning.variants import Choice
 
+# The title of the section of what `Explanation.decisions` has as data.
+VARIANTS = "Variants, best first"
+
 
 @dataclass(frozen=True, slots=True)
 class Section:

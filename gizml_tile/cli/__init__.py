@@ -5,6 +5,7 @@ preview     the explicit program that kernels are rewritten to, or what that cha
 ir          the tile IR of a launch, for a GPU with the layout of each tile
 source      the code that a launch runs: LLVM IR, PTX or Metal Shading Language
 explain     the plan of a launch with its reasons, and what bounds its time
+view        a page for the browser that shows what becomes of each line of a kernel
 check       a launch traced, compiled and run on random tensors, for GPUs simulated
 bench       how long launches on random tensors take, beside the device's measured ceilings
 devices     the CPU and the GPUs that are here, and what is missing to use others

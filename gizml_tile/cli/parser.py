@@ -15,6 +15,7 @@ COMMANDS = {
     "ir": "print the tile IR of a launch",
     "source": "print the code that a launch runs",
     "explain": "print how a launch is compiled, and why",
+    "view": "write a page for the browser: what becomes of each line of a kernel",
     "check": "trace and compile a launch, and run it on random tensors, for GPUs simulated",
     "bench": "measure launches on random tensors, beside what the device reaches at most",
     "devices": "print the CPU and the GPUs that are here, and what is missing to use others",

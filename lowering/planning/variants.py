@@ -60,6 +60,12 @@ class Choice:
     candidates: tuple[Candidate, ...]
     chosen: str
 
+    def verdict(self, candidate: Candidate) -> str:
+        """What became of a candidate: it was chosen, it would do, or no."""
+        if candidate.name == self.chosen:
+            return "chosen"
+        return "would do" if candidate.accepted else "no"
+
 
 def choose(
     operation: str, candidates: Sequence[Candidate], forced: str | None, place: Place | None = None
