@@ -23,6 +23,16 @@ def executable():
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
+def required():
+    """Where a Chromium is. Raises FileNotFoundError where there is none."""
+    found = executable()
+    if found is None:
+        raise FileNotFoundError(
+            f"none of {', '.join(NAMES)} is on the PATH; install Debian's package chromium"
+        )
+    return found
+
+
 class Browser:
     """A browser with one page open."""
 
@@ -39,7 +49,7 @@ class Browser:
         # The browser wants its ends under the numbers 3 and 4.
         shell = f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}'
         self._process = subprocess.Popen(
-            ["bash", "-c", shell, executable(), *flags, "about:blank"],
+            ["bash", "-c", shell, required(), *flags, "about:blank"],
             pass_fds=(to_read, to_write),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -112,11 +122,11 @@ class Browser:
         return found["result"].get("value")
 
     def middle(self, selector, number=0):
-        """The middle of an element that a selector finds, scrolled into view."""
+        """The middle of an element that a selector finds, or of the upper left of a large one, in view."""
         box = self.run(
             f"(() => {{ const e = document.querySelectorAll({json.dumps(selector)})[{number}];"
             "e.scrollIntoView({block: 'nearest'}); const b = e.getBoundingClientRect();"
-            "return [b.left + Math.min(b.width, 300) / 2, b.top + b.height / 2]; })()"
+            "return [b.left + Math.min(b.width, 300) / 2, b.top + Math.min(b.height, 120) / 2]; })()"
         )
         return box[0], box[1]
 
