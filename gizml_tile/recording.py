@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from gizml_tile.dtypes import F64, I64, MASK, DType
+from gizml_tile.dtypes import F64, I64, MASK, U64, DType
 from gizml_tile.errors import Place
 from gizml_tile.nodes import RECORDS, Message, Node, Shape, TileProgram
 
@@ -138,6 +138,8 @@ def _value(found: Array, shape: Shape, dtype: DType) -> Array:
         found = found.astype(np.int32).view(np.float32)
     elif dtype is MASK:
         found = found.astype(bool)
+    elif dtype is U64:
+        found = found.view(np.uint64)
     if not shape:
         return found[0] if len(found) else found
     result = np.zeros(shape, found.dtype)

@@ -124,9 +124,10 @@ def test_extreme_values(capsys):
     lines = printed(capsys, ends, x)
     text = np.array2string(x, max_line_width=100)
     assert " ".join(" ".join(lines).split()) == f"{line_of(ends, 2)}: program 0: {' '.join(text.split())}"
-    wide = np.array([[np.iinfo(np.int64).min, np.iinfo(np.int64).max]])
-    (line,) = printed(capsys, ends, wide)
-    assert line.endswith(f": {wide}")
+    for kind in (np.int64, np.uint64):
+        wide = np.array([[np.iinfo(kind).min, np.iinfo(kind).max]], kind)
+        (line,) = printed(capsys, ends, wide)
+        assert line.endswith(f": {wide}")
 
 
 @tile.kernel(grid=1)
