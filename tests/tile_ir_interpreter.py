@@ -208,7 +208,7 @@ class _Run:
     def op_element(self, node, *place):
         array = self.arrays[node.attr.tensor]
         inside = all(0 <= at < size for at, size in zip(place, array.shape, strict=True))
-        return int(array[place]) if inside else node.attr.pad
+        return _wrapped(int(array[place]) if inside else node.attr.pad, I64)
 
     def op_scatter(self, node, tile, *_):
         positions, inside = self.addressed(node)
@@ -273,6 +273,11 @@ class _Run:
 
     def op_interleave(self, node, a, b):
         return np.stack([a, b], node.attr + 1).reshape(node.shape)
+
+    def op_print(self, node, *values):
+        """What is told changes nothing."""
+
+    op_check = op_print
 
     def op_select(self, node, mask, yes, no):
         if node.is_index:

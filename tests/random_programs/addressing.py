@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING
 
 import numpy as np
 from intervals import Value, hull, integers, to, where
 from programs import INDEX, Arg, Literal, Op, Type, ViewSpec
+from reference import extreme
 
-from gizml_tile.dtypes import I8, I16, I32, I64, MASK, U8
+from gizml_tile.dtypes import ACCUMULATED, I8, I16, I32, I64, MASK, U8, U16, U32, U64
 from gizml_tile.nodes import broadcast
 
 if TYPE_CHECKING:
@@ -18,17 +21,32 @@ if TYPE_CHECKING:
 
 STORES = frozenset({"scatter", "scatter_add", "scatter_max", "scatter_min"})
 NAMES = STORES | {"gather", "element", "masked"}
-_COUNTING = (I8, U8, I16, I32, I64)
+_COUNTING = (I8, U8, I16, U16, I32, U32, I64, U64)
+
+
+@contextmanager
+def hidden(writer: Writer) -> Iterator[None]:
+    """Most often what coordinates and masks are made of is not offered to what comes after."""
+    before = set(writer.names)
+    yield
+    if writer.random.random() < 0.7:
+        writer.names = {name: kind for name, kind in writer.names.items() if name in before or kind.is_index}
 
 
 def read(writer: Writer) -> str:
     """A gather, a block of which a mask reads some, or a number out of a tensor."""
+    with hidden(writer):
+        result = _read(writer)
+        kind = writer.names[result]
+    writer.names[result] = kind
+    return result
+
+
+def _read(writer: Writer) -> str:
     random, owner = writer.random, writer.owner
     roll = random.random()
     if roll < 0.25:
-        view = owner.input(random.choice(_COUNTING), (1, owner.size()), fresh=True)
-        places = [writer.index() for _ in owner.tensor(view.tensor).axes]
-        return writer.emit("element", INDEX, *places, attr=view.name)
+        return element(writer)
     view = owner.input(None, None)
     tensor = owner.tensor(view.tensor)
     if roll < 0.5:
@@ -44,6 +62,14 @@ def read(writer: Writer) -> str:
     masks = [mask(writer, shape)] if random.random() < 0.3 else []
     attr = (view.name, bool(masks))
     return writer.emit("gather", Type(tensor.dtype, shape), *places, *masks, attr=attr)
+
+
+def element(writer: Writer) -> str:
+    """A number out of a tensor that nobody writes, as an index."""
+    random, owner = writer.random, writer.owner
+    view = owner.input(random.choice(_COUNTING), (1, owner.size()), fresh=True)
+    places = [writer.index() for _ in owner.tensor(view.tensor).axes]
+    return writer.emit("element", INDEX, *places, attr=view.name)
 
 
 def coordinate(writer: Writer, shape: tuple[int, int]) -> Arg:
@@ -110,7 +136,7 @@ def scatter(owner: Generator, writer: Writer, name: str, view: ViewSpec, places:
 
 
 def accumulate(owner: Generator, writer: Writer, name: str, view: ViewSpec) -> Op:
-    """Integers that are added, or of which the larger or smaller stay, wherever they meet."""
+    """Numbers that are added, or of which the larger or smaller stay, wherever they meet."""
     random, shape = owner.random, writer.names[name].shape
     places: list[Arg] = []
     for _ in owner.tensor(view.tensor).axes:
@@ -119,7 +145,9 @@ def accumulate(owner: Generator, writer: Writer, name: str, view: ViewSpec) -> O
     if not any(is_tile(writer, each) and writer.names[each].shape == shape for each in places):
         places[0] = writer.emit("iota", Type(I32, shape), attr=(shape, random.randrange(2), I32))
     masks = [mask(writer, shape)] if random.random() < 0.3 else []
-    how = random.choice(["add", "add", "max", "min"])
+    # Sums of floats depend on their order.
+    sums = [] if owner.tensor(view.tensor).dtype.is_float else ["add", "add"]
+    how = random.choice([*sums, "max", "min"])
     return Op(f"scatter_{how}", (), (), (name, *places, *masks), (view.name, bool(masks)))
 
 
@@ -197,6 +225,9 @@ def store(memory: Value, op: Op, value: Value, args: list[object], chosen: Value
 
 
 def _combined(name: str, old: Value, new: Value) -> Value:
+    if old.dtype.is_float:
+        found = extreme("maximum" if name == "scatter_max" else "minimum", old, new)
+        return Value(old.dtype, found.lo, found.hi)
     known = old.exact & new.exact
     rule = {"scatter_add": np.add, "scatter_max": np.maximum, "scatter_min": np.minimum}[name]
     with np.errstate(all="ignore"):
@@ -205,4 +236,4 @@ def _combined(name: str, old: Value, new: Value) -> Value:
 
 def accumulates(random: Random, kind: Type) -> bool:
     """Whether a value becomes what is added to a tensor of its type."""
-    return kind.dtype in (I32, I64) and random.random() < 0.35
+    return kind.dtype in ACCUMULATED and random.random() < (0.1 if kind.dtype.is_float else 0.25)

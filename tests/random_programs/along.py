@@ -2,51 +2,85 @@
 
 from __future__ import annotations
 
-from random import Random
+from typing import TYPE_CHECKING
 
+import combining
 import numpy as np
 from intervals import UNIT, Value, floats, integers, key, lift, to, where, zeros_apart
 from programs import Type
 
 from gizml_tile.dtypes import F32, I32, MASK, math_dtype
+from gizml_tile.nodes import broadcast
+
+if TYPE_CHECKING:
+    from writer import Writer
 
 RUNNING = ("cumsum", "cumprod", "cummax", "cummin")
 PLACES = ("argmax", "argmin")
-NAMES = frozenset((*RUNNING, *PLACES, "prod", "linear", "sort", "topk", "histogram"))
+NAMES = frozenset((*RUNNING, *PLACES, "prod", "reduce", "scan", "sort", "topk", "histogram"))
 _STEPS = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}
 
 
-def choose(random: Random, kind: Type, *, ieee: bool) -> tuple[str, Type, object]:
-    """An operation that takes a tile of a type: its name, what it gives, its attribute."""
+def draw(writer: Writer) -> str:
+    """An operation on a tile."""
+    random = writer.random
+    a = writer.pick(lambda t: t.dtype is not None and t.shape != (1, 1)) or writer.floats()
+    kind = writer.names[a]
     is_float, axis = kind.dtype.is_float, random.randrange(2)
     dtype, size = math_dtype(kind.dtype), kind.shape[axis]
-    names = [*PLACES, "cummax", "cummin", "sort", "topk"]
-    names += ["cumsum"] if not (is_float and ieee) else []
-    names += 2 * ["cumprod", "prod", "linear", "histogram"] if not is_float else []
+    names = [*PLACES, "cummax", "cummin", "sort", "topk", "reduce", "scan"]
+    names += ["cumsum"] if not (is_float and writer.owner.ieee) else []
+    names += ["cumprod", "prod", "reduce", "scan", "histogram", "histogram"] if not is_float else []
     name = random.choice(names) if kind.dtype is not MASK else "cumsum"
     left = (1, kind.shape[1]) if axis == 0 else (kind.shape[0], 1)
     turned = random.random() < 0.3
+    if name in ("reduce", "scan"):
+        return _combined(writer, name, a, axis, turned)
     if name in RUNNING:
-        return name, Type(I32 if kind.dtype is MASK else dtype, kind.shape), (axis, turned)
-    if name == "linear":
-        return name, Type(dtype, kind.shape), (axis, turned)
-    if name == "histogram":
+        result: tuple[Type, object] = Type(I32 if kind.dtype is MASK else dtype, kind.shape), (axis, turned)
+    elif name == "histogram":
         bins = random.choice([1, 4, 32, 256])
-        return name, Type(I32, (1, bins)), bins
-    if name in PLACES or name == "prod":
-        return name, Type(dtype if name == "prod" else I32, left), axis
-    keep = size if name == "sort" else random.choice([n for n in (1, 2, 4, 8, size) if n <= size])
-    part = random.randrange(2)
-    shape = (keep, kind.shape[1]) if axis == 0 else (kind.shape[0], keep)
-    return name, Type(I32 if part else dtype, shape), (axis, turned, keep, part)
+        result = Type(I32, (1, bins)), bins
+    elif name in PLACES or name == "prod":
+        result = Type(dtype if name == "prod" else I32, left), axis
+    else:
+        keep = size if name == "sort" else random.choice([n for n in (1, 2, 4, 8, size) if n <= size])
+        part = random.randrange(2)
+        shape = (keep, kind.shape[1]) if axis == 0 else (kind.shape[0], keep)
+        result = Type(I32 if part else dtype, shape), (axis, turned, keep, part)
+    return writer.emit(name, result[0], a, attr=result[1])
 
 
-def written(name: str, operand: str, attr: object) -> str:
+def _combined(writer: Writer, name: str, a: str, axis: int, turned: bool) -> str:
+    """A reduction or a scan by one of the functions that are associative."""
+    random, first = writer.random, writer.names[a]
+    known = [each for each, how in combining.FUNCTIONS.items() if how.floats or not first.dtype.is_float]
+    form = random.choice(known)
+    tiles, how = [a], combining.FUNCTIONS[form]
+    for _ in range(how.arity - 1):
+        shape = writer.joint(*tiles)
+
+        def fits(t: Type, shape: tuple[int, int] = shape) -> bool:
+            both = broadcast(shape, t.shape) if t.dtype not in (None, MASK) else None
+            return both is not None and both[0] * both[1] <= writer.owner.limit and how.takes(first, t)
+
+        tiles.append(writer.pick(fits, many=first.batch > 0) or a)
+    part = random.randrange(how.arity)
+    shape = writer.joint(*tiles)
+    if name == "reduce":
+        shape = (1, shape[1]) if axis == 0 else (shape[0], 1)
+    dtype = math_dtype(writer.names[tiles[part]].dtype)
+    return writer.emit(name, Type(dtype, shape), *tiles, attr=(axis, form, part, turned and name == "scan"))
+
+
+def written(name: str, args: list[str], attr: object) -> str:
     """The call in a program's text."""
+    operand = args[0]
     match name, attr:
-        case "linear", (axis, reverse):
-            function = "lambda a1, b1, a2, b2: (a1 * a2, b1 * a2 + b2)"
-            return f"{operand}.associative_scan({function}, {axis}, {operand}, reverse={reverse})[1]"
+        case "reduce" | "scan", (axis, form, part, reverse):
+            method = "reduce" if name == "reduce" else "associative_scan"
+            given = [combining.FUNCTIONS[form].text, str(axis), *args[1:], *["reverse=True"] * reverse]
+            return f"{operand}.{method}({', '.join(given)})" + (f"[{part}]" if len(args) > 1 else "")
         case "sort", (axis, descending, _, part):
             return f"{operand}.sort({axis}, descending={descending})[{part}]"
         case "topk", (axis, largest, keep, part):
@@ -56,8 +90,11 @@ def written(name: str, operand: str, attr: object) -> str:
     return f"{operand}.{name}({attr})"
 
 
-def evaluate(name: str, a: Value, attr: object) -> Value:
+def evaluate(name: str, args: list[Value], attr: object) -> Value:
     """What the operation may give, element by element."""
+    if name in ("reduce", "scan"):
+        return combining.evaluate(name, [lift(each) for each in args], *attr)
+    (a,) = args
     a = to(a, I32) if a.dtype is MASK else lift(a)
     if name in PLACES:
         return _place(a, attr, name)
@@ -67,7 +104,8 @@ def evaluate(name: str, a: Value, attr: object) -> Value:
         return integers(whole.lo[last], a.dtype, whole.exact[last])
     if name == "histogram":
         inside = a.lo[(a.lo >= 0) & (a.lo < attr)]
-        return integers(np.bincount(inside, minlength=attr)[None], I32, bool(a.exact.all()))
+        counts = np.bincount(inside.astype(np.int64), minlength=attr)
+        return integers(counts[None], I32, bool(a.exact.all()))
     if name in ("sort", "topk"):
         return _sorted(a, *attr)
     return _running(a, name, *attr)
@@ -77,21 +115,13 @@ def _running(a: Value, name: str, axis: int, reverse: bool) -> Value:
     lo, hi = (np.flip(end, axis) if reverse else end for end in (a.lo, a.hi))
     if not a.dtype.is_float:
         with np.errstate(all="ignore"):
-            found = _linear(lo, axis) if name == "linear" else _STEPS[name].accumulate(lo, axis)
+            found = _STEPS[name].accumulate(lo, axis)
         value = integers(found, a.dtype, np.logical_and.accumulate(lo == hi, axis))
     elif name == "cumsum":
         value = _sums(lo, hi, axis)
     else:
         value = _extremes(lo, hi, name, axis)
     return Value(value.dtype, *(np.flip(end, axis) if reverse else end for end in (value.lo, value.hi)))
-
-
-def _linear(x: np.ndarray, axis: int) -> np.ndarray:
-    """h = x h + x, a place after the other."""
-    found = np.moveaxis(x.copy(), axis, 0)
-    for number in range(1, len(found)):
-        found[number] = found[number] * found[number - 1] + found[number]
-    return np.moveaxis(found, 0, axis)
 
 
 def _sums(lo: np.ndarray, hi: np.ndarray, axis: int) -> Value:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import io
 import itertools
 import linecache
+import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from unittest import mock
 
 import addressing
 import along
+import batches
 import nibbles
 import numpy as np
+import packed
 import reference as ref
+import tells
 from intervals import Value, floats, integers, same, to
-from programs import Block, Literal, Op, Program, TensorSpec
+from loops import WHILES
+from programs import EXITS, LOOPS, TELLS, Block, Literal, Op, Program, TensorSpec
 from render import render
 from render_kernel import render_kernel
 from shapes import MOVES, moved
@@ -35,6 +45,8 @@ _NO_ROOM = (
     "threads and a thread has",
     "variants that can:",
 )
+# Room for what the programs of a launch tell, which is not much.
+_ROOM = {"GIZML_TILE_DEBUG_SIZE": "1M"}
 _KINDS = {target.arch: target.kind for target in gpus()}
 UNARY = frozenset(ref.FUNCTIONS)
 
@@ -50,12 +62,24 @@ class Outcome:
     unknown: int = 0
 
 
+class Left(Exception):
+    """A turn, a loop or a program that is left, with the values that go on."""
+
+    def __init__(self, name: str, values: list[object]) -> None:
+        super().__init__(name)
+        self.name, self.values = name, values
+
+
 class Evaluator:
-    """Runs one program of the grid after the other on intervals; ``memory`` holds the tensors."""
+    """Runs one program of the grid after the other on intervals; ``memory`` holds the tensors.
+
+    A batch is a tuple of the values of its tiles. ``told`` is what the programs print and check.
+    """
 
     def __init__(self, program: Program, memory: dict[str, Value]):
         self.program, self.memory = program, memory
         self.position: tuple[int, ...] = ()
+        self.told: list[tells.Told] = []
 
     def run(self) -> None:
         sizes = (*self.program.grid, 1, 1)[:3]
@@ -63,7 +87,8 @@ class Evaluator:
             return
         for point in itertools.product(*(range(size) for size in reversed(sizes))):
             self.position = point[::-1]
-            self.block(self.program.body, {})
+            with contextlib.suppress(Left):
+                self.block(self.program.body, {})
 
     def block(self, block: Block, names: dict[str, object]) -> list[object]:
         for op in block.ops:
@@ -72,17 +97,25 @@ class Evaluator:
         return [names[name] for name in block.gives]
 
     def op(self, op: Op, names: dict[str, object]) -> list[object]:
-        if op.name in ("loop", "fold", "ending"):
+        if op.name in LOOPS:
             return self.loop(op, names)
         if op.name == "cond":
             taken = bool(names[op.args[0]].lo[0, 0])
             return self.block(op.regions[0 if taken else 1], dict(names))
         args = [names[arg] if isinstance(arg, str) else arg for arg in op.args]
+        if op.name in EXITS:
+            if args[0].lo[0, 0]:
+                raise Left(op.name, args[1:])
+            return []
+        if op.name in TELLS:
+            self.told.append(tells.Told(self.position, op, tuple(args)))
+            return []
         if op.name == "put":
             self.put(op, args)
             return []
         if op.name == "read":
-            return [self.read(op, [_int(arg) for arg in args])]
+            read = self.read(op, [_int(arg) for arg in args])
+            return [batches.apart(read) if op.types[0].batch else read]
         if op.name in addressing.NAMES:
             return self.by_data(op, args)
         if op.types[0].is_index:
@@ -90,18 +123,38 @@ class Evaluator:
         if op.types[0].uniform:
             a, b = (integers([[_int(arg)]], DType.I64) for arg in args)
             return [ref.compare(op.name, a, b)]
-        return [self.tile(op, args)]
+        if op.name == "tile":
+            return [args[0][op.attr]]
+        if not op.types[0].batch:
+            return [self.tile(op, args)]
+        places = range(op.types[0].batch)
+        return [tuple(self.tile(op, [_at(arg, place) for arg in args]) for place in places)]
 
     def loop(self, op: Op, names: dict[str, object]) -> list[object]:
-        start, stop, *inits = (names[arg] if isinstance(arg, str) else arg.value for arg in op.args)
-        last = inits.pop(0) if op.name == "ending" else None
+        first, second, *inits = (names[arg] if isinstance(arg, str) else arg.value for arg in op.args)
         carried = [_bare(value) for value in inits]
         (body,) = op.regions
-        for k in range(start, stop, op.attr):
-            if last is not None and k * k > last:
-                break
-            inside = dict(names) | dict(zip(body.params, [k, *carried], strict=True))
-            carried = [_bare(value) for value in self.block(body, inside)]
+        turns = iter(() if op.name == "while" else range(first, second, op.attr))
+        while True:
+            if op.name == "while":
+                if not WHILES[op.attr].holds(carried[0], first, second):
+                    break
+                given = carried
+            else:
+                k = next(turns, None)
+                if k is None:
+                    break
+                given = [k, *carried]
+            inside = dict(names) | dict(zip(body.params, given, strict=True))
+            try:
+                values = self.block(body, inside)
+            except Left as left:
+                if left.name == "return":
+                    raise
+                values = left.values
+                if left.name == "break":
+                    return [_bare(value) for value in values]
+            carried = [_bare(value) for value in values]
         return carried
 
     def index(self, op: Op, args: list[object]) -> int:
@@ -167,7 +220,8 @@ class Evaluator:
             good = (positions >= 0) & (positions < shape[axis])
             inside = inside[..., None] & good
         grids = np.meshgrid(*axes, indexing="ij")
-        return [g.reshape(view.tile) for g in grids], inside.reshape(view.tile)
+        shape = view.block if view.batch else view.tile
+        return [g.reshape(shape) for g in grids], inside.reshape(shape)
 
     def read(self, op: Op, coordinates: list[int]) -> Value:
         view = self.program.view(op.attr[0])
@@ -188,7 +242,7 @@ class Evaluator:
         pad = _constant(view.pad or 0, memory.dtype)
         if op.name == "element":
             found = addressing.gather(memory, pad, args, None, (1, 1))
-            return [int(found.lo[0, 0])]
+            return [int(found.lo.astype(np.int64)[0, 0])]
         if op.name == "masked":
             *places, chosen = args
             return [addressing.masked(self.read(op, [_int(each) for each in places]), pad, chosen)]
@@ -206,11 +260,22 @@ class Evaluator:
         value, *coordinates = args
         view = self.program.view(op.attr[0])
         memory = self.memory[view.tensor]
+        mask = coordinates.pop() if op.attr[2] else None
         places, inside = self.places(op, [_int(arg) for arg in coordinates])
+        if view.batch:
+            value = batches.together(value, view)
         value = to(value, memory.dtype)
-        lo, hi = (np.broadcast_to(end, view.tile) for end in (value.lo, value.hi))
+        ends = [np.broadcast_to(end, inside.shape) for end in (value.lo, value.hi)]
+        if mask is not None:
+            inside = inside & mask.hi
+        if mask is not None and inside.any():
+            # What a mask may leave out stays what it was, or changes.
+            there = tuple(np.where(inside, place, 0) for place in places)
+            before = Value(memory.dtype, memory.lo[there], memory.hi[there])
+            new = addressing.masked(Value(memory.dtype, *ends), before, mask)
+            ends = [new.lo, new.hi]
         chosen = tuple(place[inside] for place in places)
-        memory.lo[chosen], memory.hi[chosen] = lo[inside], hi[inside]
+        memory.lo[chosen], memory.hi[chosen] = (end[inside] for end in ends)
 
     def tile(self, op: Op, args: list[object]) -> Value:
         name, attr = op.name, op.attr
@@ -234,8 +299,12 @@ class Evaluator:
         if name in ("relu", "floor", "ceil", "trunc", "round", "sign", "sqrt", "rsqrt"):
             return ref.monotone(name, a)
         if name in along.NAMES:
-            return along.evaluate(name, a, attr)
+            return along.evaluate(name, [a, *rest], attr)
+        if name in packed.NAMES:
+            return packed.evaluate(a, *rest, attr)
         if name in ("sum", "max", "min"):
+            if isinstance(attr, tuple):
+                return ref.propagating(name, a, attr[0])
             return ref.reduce(name, a, attr)
         if name in ("maximum", "minimum"):
             return ref.extreme(name, a, *rest)
@@ -244,7 +313,7 @@ class Evaluator:
         if name in ("and_", "or_", "xor"):
             return ref.bitwise(name, a, *rest)
         if name in ("shl", "shr"):
-            return ref.shift(name, a, args[1].value)
+            return ref.shift(name, a, *rest)
         if name == "bitcast":
             return ref.bitcast(a, attr)
         if name in nibbles.NAMES:
@@ -290,7 +359,14 @@ class Evaluator:
         return [_constant(arg.value, dtype) if isinstance(arg, Literal) else arg for arg in args]
 
 
+def _at(arg: object, place: int) -> object:
+    """What stands beside a tile of a batch at a place."""
+    return arg[place] if isinstance(arg, tuple) else arg
+
+
 def _bare(value: object) -> object:
+    if isinstance(value, tuple):
+        return tuple(each.bare() for each in value)
     return value.bare() if isinstance(value, Value) else value
 
 
@@ -344,15 +420,21 @@ class OnSimulator:
             return
         body = compile_body(program, tensors)
         ran = tile.simulate(program.grid, body, kind=_KINDS[self.arch], arch=self.arch)
-        wrong = [finding for finding in ran.findings if finding.kind not in ("bank conflict", "uncoalesced")]
+        wrong = [each for each in ran.findings if not each.is_cost and each.kind != "check"]
         assert not wrong, "; ".join(f"{each.kind}: {each.text}" for each in wrong)
+        for finding in ran.findings:
+            if finding.kind == "check":
+                raise tile.TileError(finding.text)
 
 
 def by_simplified_interpreter(program: Program, tensors: dict[str, np.ndarray]) -> None:
     """The same after the passes that all devices share."""
     traced = trace("body", compile_body(program, tensors), grid_rank=len(program.grid))
     may_alias = any(spec.alias for spec in program.tensors)
-    interpret(simplify(traced.program, may_alias=may_alias), traced.tensors, program.grid, traced.scalars)
+    # What programs tell is stored in rows of their own.
+    rows = np.zeros((math.prod(program.grid), 1 << 14), np.int64)
+    given = [rows if each is None else each for each in traced.tensors]
+    interpret(simplify(traced.program, may_alias=may_alias), given, program.grid, traced.scalars)
 
 
 def check(program: Program, execute: Execute = on_device) -> Outcome:
@@ -362,15 +444,24 @@ def check(program: Program, execute: Execute = on_device) -> Outcome:
     memory |= {spec.name: memory[spec.alias] for spec in program.tensors if spec.alias}
     before = {spec.name: stored(arrays[spec.name][1], spec) for spec in program.tensors}
     untouched = {name: whole.copy() for name, (whole, _) in arrays.items()}
-    Evaluator(program, memory).run()
+    evaluator = Evaluator(program, memory)
+    evaluator.run()
+    failure = ""
     try:
-        execute(program, {name: view for name, (_, view) in arrays.items()})
+        with contextlib.redirect_stdout(io.StringIO()) as printed, mock.patch.dict(os.environ, _ROOM):
+            execute(program, {name: view for name, (_, view) in arrays.items()})
     except Exception as error:
         if isinstance(execute, OnSimulator) and is_without_room(error):
             return Outcome(None, "refused")
-        return Outcome(f"{type(error).__name__}: {error}", type(error).__name__)
+        # A launch with a check that fails has run to its end.
+        if not isinstance(error, tile.TileError) or "check failed: " not in str(error):
+            return Outcome(f"{type(error).__name__}: {error}", type(error).__name__)
+        failure = str(error)
     outcome = compare(program, arrays, memory, before, untouched)
     on_a_device = execute in (on_device, on_device_decorated) or isinstance(execute, OnSimulator)
+    if outcome.problem is None and on_a_device and evaluator.told:
+        problem = tells.problem(program, evaluator.told, printed.getvalue(), failure)
+        outcome = dataclasses.replace(outcome, problem=problem or None, kind="told" if problem else "")
     if program.ieee and outcome.problem is None and on_a_device:
         compare_bits(program, arrays, outcome)
     return outcome

@@ -6,7 +6,20 @@ import dataclasses
 import random
 
 import addressing
-from programs import INDEX, Arg, Axis, Block, Literal, Op, Program, TensorSpec, Type, ViewSpec, prune
+import loops
+from programs import (
+    INDEX,
+    Arg,
+    Axis,
+    Block,
+    Literal,
+    Op,
+    Program,
+    TensorSpec,
+    Type,
+    ViewSpec,
+    prune,
+)
 from writer import FLOATS, INTEGERS, Writer
 
 from gizml_tile.dtypes import (
@@ -17,6 +30,7 @@ from gizml_tile.dtypes import (
     FP8,
     I64,
     MASK,
+    U64,
     DType,
     integer_range,
 )
@@ -34,7 +48,13 @@ class Generator:
         drawn = [1, 2, 4, 8, 16, 32] if self.random.random() < 0.7 else [1, 3, 5, 6, 8, 12, 24, 80, 96]
         self.sizes = [1] + [self.random.choice(drawn) for _ in range(3)]
         self.limit = 2048
+        # What is read of integers, few types so that they meet, and the names that something has used.
+        self.integer_types = self.random.sample(INTEGERS, 2)
+        self.used: set[str] = set()
         self.wild = self.random.random() < 0.3
+        # In a few programs batches of so many tiles, in some what is told where a launch is debugged.
+        self.batch = self.random.choice([0] * 7 + [2, 2, 3])
+        self.tells = self.random.random() < 0.15
         self.ieee = seed % 4 == 0
         grid = [self.random.choice([1, 1, 2, 3]) for _ in range(self.random.randrange(1, 4))]
         grid = [1] * len(grid) if self.random.random() < 0.25 else grid
@@ -56,7 +76,9 @@ class Generator:
     def tensor(self, name: str) -> TensorSpec:
         return next(tensor for tensor in self.tensors if tensor.name == name)
 
-    def input(self, dtype: DType | None, shape: tuple[int, int] | None, fresh: bool = False) -> ViewSpec:
+    def input(
+        self, dtype: DType | None, shape: tuple[int, int] | None, fresh: bool = False, batch: int = 0
+    ) -> ViewSpec:
         """A view that reads; often one that is there already, where it need not be a fresh one."""
         fits = [
             view
@@ -64,13 +86,14 @@ class Generator:
             if not view.write
             and dtype in (None, self.tensor(view.tensor).dtype)
             and shape in (None, view.tile)
+            and view.batch == batch
         ]
         if fits and not fresh and self.random.random() < 0.4:
             return self.random.choice(fits)
         if dtype is None:
-            dtype = self.random.choice([*FLOATS, *FLOATS, *INTEGERS, MASK])
+            dtype = self.random.choice([*FLOATS, *FLOATS, *4 * self.integer_types, MASK])
         rows, columns = shape or (self.size(), self.size())
-        block = (columns,) if rows == 1 and self.random.random() < 0.5 else (rows, columns)
+        block = self.block(rows, columns, batch)
         name = self.fresh("a")
         self.tensors.append(self.new_tensor(name, dtype, block, output=False))
         pad: float | int | bool | None = None
@@ -79,6 +102,12 @@ class Generator:
         view = ViewSpec(self.fresh("A"), name, block, pad)
         self.views.append(view)
         return view
+
+    def block(self, rows: int, columns: int, batch: int) -> tuple[int, ...]:
+        """The sizes of a block of a shape."""
+        if batch:
+            return (batch, rows, columns)
+        return (columns,) if rows == 1 and self.random.random() < 0.5 else (rows, columns)
 
     def pad(self, dtype: DType) -> float | int | bool:
         if dtype is MASK:
@@ -112,13 +141,14 @@ class Generator:
 
     def put(self, writer: Writer, name: str) -> None:
         """Store a value so that no two programs store to one element."""
+        self.used.add(name)
         kind = writer.names[name]
         if max(self.grid) == 1 and self.random.random() < 0.4 and self.put_again(writer, name):
             return
         rows, columns = kind.shape
         if self.random.random() < 0.15 and rows == 1:
             rows = self.size()
-        block = (columns,) if rows == 1 and self.random.random() < 0.5 else (rows, columns)
+        block = self.block(rows, columns, kind.batch)
         tensor = self.new_tensor(self.fresh("o"), self.output_dtype(kind.dtype), block, output=True)
         self.tensors.append(tensor)
         view = ViewSpec(self.fresh("O"), tensor.name, block, write=True)
@@ -133,12 +163,14 @@ class Generator:
             elif window:
                 coordinates[place] = Literal(self.random.randrange(-3, 5))
         mode = "window" if window else "at"
-        if self.random.random() < 0.2 and not window:
-            writer.ops.append(addressing.scatter(self, writer, name, view, coordinates))
-        elif addressing.accumulates(self.random, Type(tensor.dtype)) and kind.dtype is not MASK:
-            writer.ops.append(addressing.accumulate(self, writer, name, view))
+        if self.random.random() < 0.2 and not window and not kind.batch:
+            with addressing.hidden(writer):
+                writer.ops.append(addressing.scatter(self, writer, name, view, coordinates))
+        elif addressing.accumulates(self.random, Type(tensor.dtype)) and not kind.batch:
+            with addressing.hidden(writer):
+                writer.ops.append(addressing.accumulate(self, writer, name, view))
         else:
-            writer.ops.append(Op("put", (), (), (name, *coordinates), (view.name, mode)))
+            self.store(writer, name, coordinates, view, mode)
         if max(self.grid) == 1 and self.random.random() < 0.6:
             # One program alone may read back what it stored, and go on; also through another array.
             name = tensor.name
@@ -158,14 +190,18 @@ class Generator:
             tensor = self.tensor(view.tensor)
             if (
                 view.write
-                and view.tile == kind.shape
+                and (view.tile, view.batch) == (kind.shape, kind.batch)
                 and tensor.dtype == self.same_kind(kind.dtype, tensor.dtype)
             ):
                 coordinates = [writer.index() for _ in tensor.axes]
-                mode = self.random.choice(["at", "window"])
-                writer.ops.append(Op("put", (), (), (name, *coordinates), (view.name, mode)))
+                self.store(writer, name, coordinates, view, self.random.choice(["at", "window"]))
                 return True
         return False
+
+    def store(self, writer: Writer, name: str, coordinates: list[Arg], view: ViewSpec, mode: str) -> None:
+        """A block that is stored, or what a mask chooses of it."""
+        masks = [addressing.mask(writer, view.tile)] if self.random.random() < 0.2 else []
+        writer.ops.append(Op("put", (), (), (name, *coordinates, *masks), (view.name, mode, bool(masks))))
 
     def same_kind(self, dtype: DType, stored: DType) -> DType | None:
         """``stored`` where a value of ``dtype`` may be stored to it."""
@@ -173,7 +209,8 @@ class Generator:
             return stored if dtype is stored else None
         if dtype.is_float or stored.is_float:
             return stored if dtype.is_float and stored.is_float else None
-        return stored if stored is I64 or stored is dtype else None
+        wide = U64 if dtype.is_unsigned else I64
+        return stored if stored is wide or stored is dtype else None
 
     def distinct(self, writer: Writer, rank: int) -> list[Arg]:
         """Coordinates that differ between any two programs of the grid."""
@@ -194,26 +231,35 @@ class Generator:
             return MASK
         if dtype.is_float:
             return self.random.choice([F32, F32, F32, F16, BF16, FP8, E5M2])
-        return self.random.choice([dtype, I64])
+        return self.random.choice([dtype, U64 if dtype.is_unsigned else I64])
 
     def program(self) -> Program:
         writer = Writer(self, {})
+        writer.may_return = self.random.random() < 0.3
         for _ in range(self.random.randrange(1, 4)):
             writer.read()
-        writer.grow(self.random.randrange(2, 9))
-        for _ in range(self.random.randrange(1, 4)):
+        writer.grow(self.random.randrange(4, 14))
+        for _ in range(self.random.choice([1, 1, 2])):
             name = writer.pick(lambda t: t.dtype is not None and t.shape != (1, 1)) or writer.floats()
             self.put(writer, name)
+            if writer.may_return and self.random.random() < 0.4:
+                writer.ops.append(Op("return", (), (), (loops.comparison(writer),)))
             writer.grow(self.random.randrange(0, 3))
-        name = writer.pick(lambda t: t.dtype is not None) or writer.floats()
-        self.put(writer, name)
+        self.put(writer, writer.pick(lambda t: t.dtype is not None) or writer.floats())
+        for _ in range(2):
+            # What nothing has used would be made for nothing.
+            unused = [name for name, t in writer.names.items() if name not in self.used and not t.is_index]
+            if unused:
+                self.put(writer, self.random.choice(unused))
         body = Block((), tuple(writer.ops), ())
         return self.finished(body)
 
     def finished(self, body: Block) -> Program:
         """The program of a body, without what no store needs."""
         tensors, views = tuple(self.tensors), tuple(self.views)
-        return prune(Program(self.seed, self.grid, tensors, views, body, self.ieee, self.warps, self.stages))
+        program = Program(self.seed, self.grid, tensors, views, body, self.ieee, self.warps, self.stages)
+        # Every second one is debugged, which may change nothing.
+        return prune(dataclasses.replace(program, debug=self.tells and self.seed % 2 == 1))
 
 
 def generate(seed: int) -> Program:

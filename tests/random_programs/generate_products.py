@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import random
 
+import loops
+import packed
 from generate import Generator
 from programs import INDEX, Arg, Axis, Block, Literal, Op, Program, TensorSpec, Type, ViewSpec
 from writer import Writer
@@ -23,7 +25,7 @@ class ProductGenerator(Generator):
     def __init__(self, seed: int):
         super().__init__(seed)
         self.random = random.Random(seed ^ 1 << 40)
-        self.ieee = False
+        self.ieee, self.batch, self.tells = False, 0, False
         self.wild = self.random.random() < 0.1
         self.sizes = [1, 16, 32, 64]
         self.limit = 8192
@@ -199,11 +201,11 @@ class Turn:
             return found
         inside = self.inside
         for _ in range(self.random.choice([1, 1, 2])):
-            choice = self.random.choice(["scale", "row", "column", "unary", "to", "select", "turn"])
-            found = self.computed(choice, found, shape)
+            choice = self.random.choice("scale row column blocks unary to select turn".split())
+            found = self.computed(choice, found, shape, along)
         return inside.emit("to", Type(BF16, shape), found, attr=BF16) if roll < 0.75 else found
 
-    def computed(self, choice: str, found: str, shape: tuple[int, int]) -> str:
+    def computed(self, choice: str, found: str, shape: tuple[int, int], along: int) -> str:
         inside, kind = self.inside, Type(F32, shape)
         match choice:
             case "scale":
@@ -213,6 +215,8 @@ class Turn:
                 other = self.outside.read(self.random.choice(self.owner.dtypes), beside)
                 inside.names[other] = self.outside.names[other]
                 return inside.emit(self.random.choice(["mul", "add"]), kind, found, other)
+            case "blocks":
+                return packed.scaled(inside, found, along)
             case "unary":
                 return inside.emit(self.random.choice(["neg", "relu", "abs", "tanh"]), kind, found)
             case "to":
@@ -266,7 +270,7 @@ class Turn:
     def close(self) -> list[str]:
         """End the loop; the names of what was carried, after it."""
         if self.random.random() < 0.15:
-            self.inside.cond(1)
+            loops.cond(self.inside, 1)
         kinds = tuple(self.inside.names[name] for name in self.params)
         start, step = self.random.choice(TURNS)
         stop: Arg = Literal(-1 if step < 0 else self.random.choice([1, 2, 3, 5]))

@@ -26,6 +26,7 @@ from gizml_tile.dtypes import (
     I32,
     I64,
     MASK,
+    U64,
     DType,
     integer_range,
     math_dtype,
@@ -37,7 +38,7 @@ UNIT = 2.0**-24  # half an ulp of float32, relative
 
 @dataclass(frozen=True)
 class Value:
-    """The ends of a tile's elements: float32 for floats, int64 for integers, bool for masks.
+    """The ends of a tile's elements: float32 for floats, int64 (of U64 uint64) for integers, bool for masks.
 
     ``factors`` are the operands of a product, which an addition may fuse; ``terms`` is the depth of a matrix
     product, whose roundings also touch what is added to it.
@@ -83,14 +84,19 @@ def floats(lo, hi=None, dtype: DType = F32) -> Value:
 
 def integers(value, dtype: DType, known=True) -> Value:
     """An integer value, wrapped to its type where ``known``."""
-    value, known = np.broadcast_arrays(np.asarray(value, np.int64), known)
-    low, high = integer_range(dtype)
+    value, known = np.broadcast_arrays(np.asarray(value), known)
+    low, high = (np.array(end, held(dtype)) for end in integer_range(dtype))
     value = wrap(value, dtype)
     return Value(dtype, np.where(known, value, low), np.where(known, value, high))
 
 
+def held(dtype: DType) -> type[np.integer]:
+    """What the values of an integer type are held in."""
+    return np.uint64 if dtype is U64 else np.int64
+
+
 def wrap(value: np.ndarray, dtype: DType) -> np.ndarray:
-    return value.astype(to_numpy(dtype)).astype(np.int64)
+    return value.astype(to_numpy(dtype)).astype(held(dtype))
 
 
 def mask(lo, hi=None) -> Value:
@@ -214,18 +220,22 @@ def truncate(x: np.ndarray, dtype: DType) -> np.ndarray:
     """Toward zero, saturating, NaN to 0."""
     low, high = integer_range(dtype)
     whole = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=2.0**70, neginf=-(2.0**70)))
-    inside = (whole >= float(low)) & (whole < float(high) + (0 if dtype is I64 else 1))
+    inside = (whole >= float(low)) & (whole < float(high) + (0 if dtype in (I64, U64) else 1))
     with np.errstate(all="ignore"):
-        result = np.where(inside, whole, 0).astype(np.int64)
+        result = np.where(inside, whole, 0).astype(held(dtype))
+    low, high = (np.array(end, held(dtype)) for end in (low, high))
     return np.where(inside, result, np.where(whole < 0, low, high))
 
 
 def round_integers(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """int64 to a float type with one rounding, as float32."""
+    """int64 or uint64 to a float type with one rounding, as float32."""
     wide = x.astype(np.float64)
     # What float64 dropped: the sign of the rest suffices for rounding to odd.
-    near = np.where(np.abs(wide) < 2.0**63, wide, 0).astype(np.int64)
-    rest = np.where(np.abs(wide) < 2.0**63, x - near, np.where(wide > 0, -1, 0)).astype(np.float64)
+    limit = 2.0**64 if x.dtype == np.uint64 else 2.0**63
+    near = np.where(np.abs(wide) < limit, wide, 0).astype(x.dtype)
+    with np.errstate(all="ignore"):
+        dropped = (x - near).view(np.int64)
+    rest = np.where(np.abs(wide) < limit, dropped, np.where(wide > 0, -1, 0)).astype(np.float64)
     wide = odd(wide, rest)
     if dtype is F16:
         with np.errstate(all="ignore"):
@@ -251,9 +261,10 @@ def lift(value: Value) -> Value:
 def common(*values: Value) -> tuple[DType, list[Value]]:
     lifted = [lift(v) for v in values]
     dtype = lifted[0].dtype
-    if any(v.dtype is I64 for v in lifted):
-        dtype = I64
-    return dtype, [v if v.dtype.is_float else Value(dtype, v.lo, v.hi) for v in lifted]
+    for wide in (I64, U64):
+        if any(v.dtype is wide for v in lifted):
+            dtype = wide
+    return dtype, [v if v.dtype.is_float or v.dtype is MASK else to(v, dtype) for v in lifted]
 
 
 def integer_sum(values: Value, axis: int) -> Value:

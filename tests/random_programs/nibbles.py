@@ -25,7 +25,8 @@ def choose(writer: Writer) -> str:
     found = writer.pick(lambda t: t.dtype in (I8, U8) and 2 * math.prod(t.shape) <= _LARGEST)
     whole = writer.pick(lambda t: t.dtype is not None and t.dtype.is_integer and t.shape[axis] % 2 == 0)
     if whole is None or (found is not None and writer.random.random() < 0.6):
-        found = found or writer.read(writer.random.choice([I8, U8]))
+        shape = (writer.owner.size(), writer.owner.size())
+        found = found or writer.read(writer.random.choice([I8, U8]), shape)
         kind = Type(I8 if signed else U8, _sized(writer.names[found].shape, axis, 2))
         return writer.emit("unpack4", kind, found, attr=(axis, signed))
     kind = Type(U8, _sized(writer.names[whole].shape, axis, 0.5))

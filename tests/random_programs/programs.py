@@ -9,11 +9,15 @@ from gizml_tile.dtypes import DType
 
 @dataclass(frozen=True)
 class Type:
-    """What a name holds: an index (no dtype) or a tile; ``uniform`` masks come from comparing indices."""
+    """What a name holds: an index (no dtype), a tile, or a ``batch`` of so many tiles.
+
+    ``uniform`` masks come from comparing indices.
+    """
 
     dtype: DType | None
     shape: tuple[int, int] = (1, 1)
     uniform: bool = False
+    batch: int = 0
 
     @property
     def is_index(self) -> bool:
@@ -22,6 +26,10 @@ class Type:
 
 INDEX = Type(None)
 STORES = frozenset("put scatter scatter_add scatter_max scatter_min".split())
+# What a launch tells of where it is debugged, and what leaves a turn, a loop or a program.
+TELLS = frozenset({"print", "check"})
+EXITS = frozenset({"continue", "break", "return"})
+LOOPS = frozenset({"loop", "fold", "while"})
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,13 @@ class ViewSpec:
 
     @property
     def tile(self) -> tuple[int, int]:
-        return (1, self.block[0]) if len(self.block) == 1 else (self.block[0], self.block[1])
+        """The shape of the tile that a block is, or of those of a batch."""
+        return (1, self.block[0]) if len(self.block) == 1 else (self.block[-2], self.block[-1])
+
+    @property
+    def batch(self) -> int:
+        """How many tiles a block of three sizes has."""
+        return self.block[0] if len(self.block) == 3 else 0
 
 
 @dataclass(frozen=True)
@@ -110,6 +124,7 @@ class Program:
     warps: int = 0  # of a GPU's workgroup, and how many stages its loops copy ahead; 0 leaves both open
     stages: int = 0
     variants: tuple[tuple[str, str], ...] = ()  # that a GPU must use, by operation
+    debug: bool = False  # whether it prints and checks
 
     def view(self, name: str) -> ViewSpec:
         return next(view for view in self.views if view.name == name)
@@ -134,8 +149,8 @@ def _prune(block: Block) -> Block:
     kept: list[Op] = []
     for op in reversed(block.ops):
         regions = tuple(_prune(region) for region in op.regions)
-        stores = op.name in STORES or any(has_puts(region) for region in regions)
-        if not stores and not live.intersection(op.results):
+        acts = op.name in STORES | TELLS | EXITS or any(has_effects(region) for region in regions)
+        if not acts and not live.intersection(op.results):
             continue
         op = Op(op.name, op.results, op.types, op.args, op.attr, regions)
         kept.append(op)
@@ -145,8 +160,19 @@ def _prune(block: Block) -> Block:
     return Block(block.params, tuple(reversed(kept)), block.gives)
 
 
-def has_puts(block: Block) -> bool:
-    return any(op.name in STORES or any(has_puts(region) for region in op.regions) for op in block.ops)
+def has_effects(block: Block) -> bool:
+    """Whether something of a region is seen from outside of it, apart from what it gives."""
+    return has(block, STORES | TELLS | {"return"})
+
+
+def has(block: Block, wanted: frozenset[str]) -> bool:
+    """Whether a region, or one inside of it, has one of some operations."""
+    return any(op.name in wanted or any(has(region, wanted) for region in op.regions) for op in block.ops)
+
+
+def ends_program(op: Op) -> bool:
+    """Whether a loop may end the program."""
+    return any(has(region, frozenset({"return"})) for region in op.regions)
 
 
 def names(block: Block) -> set[str]:

@@ -242,6 +242,17 @@ def reduce(name: str, a: Value, axis: int) -> Value:
     return integers(getattr(a.lo, name)(axis, keepdims=True), a.dtype, known)
 
 
+def propagating(name: str, a: Value, axis: int) -> Value:
+    """The largest or smallest along an axis, of which one NaN makes a NaN."""
+    result = reduce(name, a, axis)
+    if not a.dtype.is_float:
+        return result
+    missing = np.isnan(a.lo).any(axis, keepdims=True)
+    maybe = a.unknown.any(axis, keepdims=True)
+    nan = floats(np.full(result.shape, np.nan))
+    return where(missing, nan, where(maybe, _nothing(result.shape), result))
+
+
 def _float_extreme(name: str, a: Value, axis: int) -> Value:
     parts = [
         Value(a.dtype, lo, hi)
@@ -301,8 +312,7 @@ def dot(a: Value, b: Value, *, tf32: bool = False) -> Value:
 
 def floor_divide(a: Value, b: Value) -> Value:
     _, (a, b) = common(a, b)
-    safe = np.where(b.lo == 0, 1, b.lo)
-    return _integer(lambda x, y: x // safe, a, b)
+    return _divided(np.floor_divide, a, b)
 
 
 def _where_exact(result: Value, *operands: Value) -> Value:
@@ -312,8 +322,10 @@ def _where_exact(result: Value, *operands: Value) -> Value:
 
 
 def remainder(a: Value, b: Value) -> Value:
-    """Of floats, with the sign of a."""
-    a, b = lift(a), lift(b)
+    """With the sign of a; of integers 0 where b is 0."""
+    _, (a, b) = common(a, b)
+    if not a.dtype.is_float:
+        return _divided(np.fmod, a, b)
     with np.errstate(all="ignore"):
         return _where_exact(floats(np.fmod(a.lo, b.lo)), a, b)
 
@@ -427,13 +439,27 @@ def floor_modulo(a: Value, b: Value) -> Value:
     if a.dtype.is_float:
         with np.errstate(all="ignore"):
             return _where_exact(floats(np.mod(a.lo, b.lo)), a, b)
-    safe = np.where(b.lo == 0, 1, b.lo)
-    return _integer(lambda x, y: x % safe, a, b)
+    return _divided(np.mod, a, b)
 
 
-def shift(name: str, a: Value, amount: int) -> Value:
-    a = lift(a)
-    return integers(a.lo << amount if name == "shl" else a.lo >> amount, a.dtype, a.exact)
+def _divided(operation, a: Value, b: Value) -> Value:
+    """A division of integers, or its remainder: 0 where b is 0."""
+    nothing, one = np.zeros(1, b.lo.dtype), np.ones(1, b.lo.dtype)
+    return _integer(lambda x, y: np.where(y == 0, nothing, operation(x, np.where(y == 0, one, y))), a, b)
+
+
+def shift(name: str, a: Value, amount: Value) -> Value:
+    """All bits moved out, or moved by less than 0, leave 0; to the right of negative numbers -1."""
+    dtype, (a, amount) = common(a, amount)
+
+    def moved(x: int, by: int) -> int:
+        if not 0 <= by < dtype.bits:
+            return -1 if x < 0 and name == "shr" else 0
+        return (x << by) % 2**64 if name == "shl" else x >> by
+
+    # Patterns of 64 bits, of which the type takes its own.
+    found = np.vectorize(lambda x, by: moved(int(x), int(by)) % 2**64, otypes=[np.uint64])(a.lo, amount.lo)
+    return integers(found, dtype, a.exact & amount.exact)
 
 
 def monotone(name: str, a: Value) -> Value:

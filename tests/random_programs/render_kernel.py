@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import addressing
-from programs import Block, Op, Program
-from render import expression, hints, number, operand
+import tells
+from batches import axis_in_text
+from loops import WHILES
+from programs import LOOPS, STORES, TELLS, Block, Op, Program
+from render import expression, hints, number, operand, stored
 
 INFIX = {
     "add": "+",
@@ -45,19 +47,19 @@ def _block(block: Block, indent: str) -> list[str]:
 
 
 def _op(op: Op, indent: str) -> list[str]:
-    if op.name in ("loop", "fold", "ending"):
+    if op.name in LOOPS:
         return _loop(op, indent)
     if op.name == "cond":
         return _branch(op, indent)
+    if op.name in TELLS:
+        return [indent + tells.written(op)]
+    if op.name == "return":
+        return [f"{indent}if {op.args[0]}:", f"{indent}    return"]
     args = [operand(arg) for arg in op.args]
-    if op.name in addressing.STORES:
-        return [indent + addressing.written(op.name, args, op.attr)]
-    if op.name == "put":
-        view, mode = op.attr
-        place = ", ".join(args[1:])
-        if mode == "at":
-            return [f"{indent}{view}[{place}] = {args[0]}"]
-        return [f"{indent}{view}.put_window({args[0]}, [{place}])"]
+    if op.name in STORES:
+        if op.name == "put" and op.attr[1:] == ("at", False):
+            return [f"{indent}{op.attr[0]}[{', '.join(args[1:])}] = {args[0]}"]
+        return [indent + stored(op, args)]
     return [f"{indent}{op.results[0]} = {_written(op, args)}"]
 
 
@@ -74,7 +76,7 @@ def _written(op: Op, args: list[str]) -> str:
             return f"-{args[0]}"
         case "abs":
             return f"abs({args[0]})"
-        case "round":
+        case "round" if not kind.batch:
             return f"round({args[0]})"
         case "pow":
             return f"{args[0]} ** {args[1]}"
@@ -86,27 +88,32 @@ def _written(op: Op, args: list[str]) -> str:
             return f"{args[1]} if {args[0]} else {args[2]}"
         case "transpose":
             return f"{args[0]}.T"
-    return expression(op.name, args, op.attr)
+    return expression(op.name, args, axis_in_text(op.name, op.attr) if kind.batch else op.attr)
 
 
 def _loop(op: Op, indent: str) -> list[str]:
-    start, stop, *inits = (operand(arg) for arg in op.args)
+    first, second, *inits = (operand(arg) for arg in op.args)
     (body,) = op.regions
-    k, *params = body.params
-    leave: list[str] = []
-    if op.name == "ending":
-        leave = [f"{indent}    if {k} * {k} > {inits.pop(0)}:", f"{indent}        break"]
-    bounds = stop if (start, op.attr) == ("0", 1) else f"{start}, {stop}"
-    bounds += "" if op.attr == 1 else f", {op.attr}"
-    names = ", ".join(params)
-    return [
-        f"{indent}{names} = {', '.join(inits)}",
-        f"{indent}for {k} in range({bounds}):",
-        *leave,
-        *_block(body, indent + "    "),
-        f"{indent}    {names} = {', '.join(body.gives)}",
-        f"{indent}{', '.join(op.results)} = {names}",
-    ]
+    params = body.params[op.name != "while" :]
+    names, more = ", ".join(params), indent + "    "
+    lines = [f"{indent}{names} = {', '.join(inits)}"]
+    if op.name == "while":
+        form = WHILES[op.attr]
+        asked = form.text.format(n=params[0], limit=first, other=second)
+        lines.append(f"{indent}while {'True' if op.attr == 'true' else asked}:")
+        if op.attr == "true":
+            lines += [f"{more}if not {asked}:", f"{more}    break"]
+    else:
+        bounds = second if (first, op.attr) == ("0", 1) else f"{first}, {second}"
+        bounds += "" if op.attr == 1 else f", {op.attr}"
+        lines.append(f"{indent}for {body.params[0]} in range({bounds}):")
+    for each in body.ops:
+        if each.name not in ("break", "continue"):
+            lines += _op(each, more)
+            continue
+        gives = f"{more}    {names} = {', '.join(each.args[1:])}"
+        lines += [f"{more}if {each.args[0]}:", gives, f"{more}    {each.name}"]
+    return [*lines, f"{more}{names} = {', '.join(body.gives)}", f"{indent}{', '.join(op.results)} = {names}"]
 
 
 def _branch(op: Op, indent: str) -> list[str]:

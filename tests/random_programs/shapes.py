@@ -29,6 +29,8 @@ def move(writer: Writer) -> str:
     name = random.choice(sorted(MOVES))
     if name in ("split", "deinterleave") and kind.shape[axis] % 2:
         name = random.choice(["flip", "concat", "interleave"])
+    if name == "slice" and kind.batch:
+        name = "flip"  # the brackets of a batch take one of its tiles
     match name:
         case "reshape":
             elements = math.prod(kind.shape)
@@ -78,6 +80,7 @@ def _joined(writer, name, a, axis):
     def fits(t):
         if (
             t.dtype is None
+            or t.batch > kind.batch
             or promote(kind.dtype, t.dtype) is None
             or (t.dtype is MASK) != (kind.dtype is MASK)
         ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from programs import STORES, Arg, Axis, Block, Op, Program, count_ops, has_puts, prune
+from programs import EXITS, STORES, TELLS, Arg, Axis, Block, Op, Program, count_ops, has_effects, prune
 
 
 def shrink(program: Program, fails: Callable[[Program], bool], attempts: int = 400) -> Program:
@@ -36,14 +36,14 @@ def _size(program: Program) -> tuple[int, ...]:
 
 def _candidates(program: Program) -> Iterator[Program]:
     ops = list(_walk(program.body))
-    puts = [op for op in ops if op.name in STORES]
-    if len(puts) > 1:
-        for put in puts:
-            yield prune(_with_body(program, _without(program.body, put)))
+    stores = [op for op in ops if op.name in STORES]
+    for op in ops:
+        if op.name in TELLS | EXITS or (op.name in STORES and len(stores) > 1):
+            yield prune(_with_body(program, _without(program.body, op)))
     types = {name: type_ for op in ops for name, type_ in zip(op.results, op.types, strict=True)}
     for op in reversed(ops):
         for region in op.regions:
-            if not has_puts(region) and not region.params:
+            if not has_effects(region) and not region.params:
                 yield prune(_with_body(program, _inline(program.body, op, region)))
         for number, result in enumerate(op.results):
             if op.types[number].is_index:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from intervals import Value, round_to
+from intervals import Value, held, round_to
 from programs import TensorSpec
 
 from gizml_tile.dtypes import MASK, integer_range, to_numpy
@@ -56,8 +56,8 @@ def data(spec: TensorSpec, shape: tuple[int, ...]) -> np.ndarray:
     if spec.dtype.is_integer:
         low, high = integer_range(spec.dtype)
         small = rng.integers(max(low, -20), 20, shape)
-        full = rng.integers(low, high, shape, np.int64, endpoint=True)
-        return np.where(rng.random(shape) < 0.7, small, full).astype(dtype)
+        full = rng.integers(low, high, shape, held(spec.dtype), endpoint=True)
+        return np.where(rng.random(shape) < 0.7, small.astype(dtype), full.astype(dtype))
     values = rng.standard_normal(shape)
     if spec.wild:
         special = np.array(
@@ -74,7 +74,7 @@ def stored(array: np.ndarray, spec: TensorSpec) -> Value:
     if spec.dtype is MASK:
         wide = array.copy()
     elif spec.dtype.is_integer:
-        wide = array.astype(np.int64)
+        wide = array.astype(held(spec.dtype))
     else:
         wide = array.astype(np.float32)
     return Value(spec.dtype, wide, wide.copy())

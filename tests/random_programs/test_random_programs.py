@@ -11,8 +11,10 @@ from execute import by_interpreter, by_simplified_interpreter, check, on_device_
 from generate import generate
 from generate_products import generate_products
 from intervals import Value, floats, fma, integers, mask, round_integers, to
+from loops import WHILES
 from ml_dtypes import bfloat16
-from programs import STORES, Block, Program, count_ops, names
+from occurrences import EVERYTHING, occurrences
+from programs import EXITS, STORES, TELLS, Block, Program, count_ops, names
 from render import reproduction
 from render_kernel import render_kernel
 from shrink import shrink
@@ -22,6 +24,8 @@ from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I32, I64, U8
 # The programs count what lies past ragged ends on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 COUNT = 300
+MORE = 150
+PRODUCTS = 30
 STEP = 20
 
 
@@ -37,7 +41,7 @@ def test_programs_agree(start):
 
 
 def test_programs_of_products_agree():
-    for seed in range(30):
+    for seed in range(PRODUCTS):
         program = generate_products(seed)
         outcome = check(program)
         assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{reproduction(program)}"
@@ -82,23 +86,33 @@ def test_decorated_kernels_agree():
         assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{render_kernel(program)}"
 
 
-def test_the_programs_use_the_whole_language():
-    seen = set()
+def test_every_operation_occurs():
+    """Each operation of the tile IR, and each of its options, is in the programs that are run here."""
+    made = (*map(generate, range(COUNT + MORE)), *map(generate_products, range(PRODUCTS)))
+    missing = EVERYTHING - occurrences(made).keys()
+    assert not missing, f"random programs have none of {sorted(missing)}: draw them (see writer.py)"
+
+
+def test_every_method_occurs():
+    """Methods that are made of several operations, and what loops and programs are left by."""
+    seen: set[str] = set()
+    batched: set[str] = set()
 
     def walk(block: Block) -> None:
         for op in block.ops:
-            seen.add(op.name)
+            seen.update([op.name, f"{op.name} {op.attr}" if op.name == "while" else op.name])
+            batched.update([op.name] * any(each.batch for each in op.types))
             for region in op.regions:
                 walk(region)
 
-    for seed in range(6 * COUNT):
+    for seed in range(COUNT + MORE):
         walk(generate(seed).body)
-    wanted = """read put arg id count int dim blocks k full zeros iota value neg abs exp exp2 log sqrt rsqrt
-    sigmoid tanh gelu gelu_erf relu floor to transpose sum max min add sub mul div rem floordiv floormod
-    expm1 log2 log1p silu softplus erf sin cos pow reciprocal ceil trunc round sign clamp fma copysign isnan
-    isinf isfinite popcount clz mulhi bitcast random chance
-    maximum minimum and_ or_ xor not_ shl shr lt le gt ge eq ne select dot loop fold ending cond"""
-    assert set(wanted.split()) | along.NAMES | shapes.MOVES | addressing.NAMES | nibbles.NAMES <= seen
+    named = """arg id count int dim blocks k full zeros sign clamp copysign isnan isinf isfinite chance loop
+    fold cond scale_blocks tile"""
+    wanted = {*named.split(), *(f"while {form}" for form in WHILES), *STORES, *TELLS, *EXITS}
+    wanted |= along.NAMES | shapes.MOVES | addressing.NAMES | nibbles.NAMES
+    assert wanted <= seen, wanted - seen
+    assert {"read", "dot", "add", "sum", "transpose", "select", "loop", "to"} <= batched
 
 
 def test_a_wrong_result_is_found_and_shrunk():
@@ -168,7 +182,7 @@ def test_operations_that_no_store_needs_are_left_out():
 @pytest.mark.parametrize("execute", [by_interpreter, by_simplified_interpreter])
 def test_the_tile_ir_means_the_same(execute):
     """What the reference says, the recorded tile IR says too, before and after the shared passes."""
-    for seed in range(COUNT, COUNT + 150):
+    for seed in range(COUNT, COUNT + MORE):
         program = generate(seed)
         outcome = check(program, execute)
         assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{reproduction(program)}"
