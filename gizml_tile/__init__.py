@@ -1,7 +1,13 @@
 """GPU and CPU kernels as ordinary Python over tiles: see ``tile.kernel`` and ``tile.run``."""
 
+import os
 import sys
 from typing import Any
+
+if not os.path.isdir(os.path.join(__path__[0], "frontend")):
+    # A checkout, where these parts stand beside this folder. Python finds it first for someone who is in
+    # the checkout, also where the package is installed.
+    __path__.append(os.path.dirname(__path__[0]))
 
 from gizml_tile import dispatch as dispatch
 from gizml_tile import layout as layout

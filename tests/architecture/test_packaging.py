@@ -76,3 +76,17 @@ def test_an_installed_wheel_runs_a_kernel(wheel, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert ".target sm_90a" in done.stdout
+
+
+def test_a_checkout_is_whole_where_nothing_is_installed():
+    """Python takes the checkout's folder for the package wherever someone stands in it."""
+    program = (
+        "import sys\n"
+        "sys.meta_path = [each for each in sys.meta_path if 'editable' not in repr(each).lower()]\n"
+        "import gizml_tile.frontend, gizml_tile.lowering\n"
+        "print(gizml_tile.__file__, gizml_tile.frontend.__file__, gizml_tile.lowering.__file__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = [Path(each).parent for each in done.stdout.split()]
+    assert found == [ROOT / "gizml_tile", ROOT / "frontend", ROOT / "lowering"]

@@ -32,7 +32,7 @@ import checkout  # noqa: F401
 import workers
 
 TESTS = Path(__file__).parents[1]
-for folder in ("gpu", "random_programs", "examples", "../examples", ""):
+for folder in ("gpu", "random_programs", "examples", "../examples", "pages", ""):
     sys.path.insert(0, str((TESTS / folder).resolve()))
 # What this process makes is what is tested, so none comes from the disk cache.
 os.environ.setdefault("GIZML_TILE_CACHE", "off")

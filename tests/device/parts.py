@@ -14,6 +14,7 @@ from pathlib import Path
 
 import elementwise_cases
 import numpy as np
+import pages
 import product_cases
 import row_cases
 import torch
@@ -324,7 +325,25 @@ def told() -> str:
     return f"{len(want[0].splitlines())} lines"
 
 
+def programs_of_pages() -> str:
+    """The programs of the README and the other pages, those that need a GPU too."""
+    here, count = os.getcwd(), 0
+    for page in pages.PAGES:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            pages.write_files(page, folder)
+            os.chdir(folder)
+            try:
+                for block, printed in pages.run_programs(page, folder, gpu=True):
+                    pages.check_output(block, printed, folder)
+                    count += 1
+            finally:
+                os.chdir(here)
+    return f"{count} programs"
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "pages": programs_of_pages,
     "far": far,
     "streams": streams,
     "graphs": graphs,

@@ -22,6 +22,8 @@ CI = (ROOT / ".ci" / "run").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Steps that a test cannot take in the environment it runs in; .ci/run takes them, see below.
 IN_CI = ("python3 -m venv .venv", '.venv/bin/pip install -e ".[test]"', ".venv/bin/pytest")
+# Tests run where this is done.
+DONE = "source .venv/bin/activate"
 # What tests/examples runs of every example, so that it need not run twice.
 QUICK = re.compile(r"python examples/\w+\.py --quick")
 COMMANDS = [block for page in PAGES for block in blocks(page) if block.language == "sh"]
@@ -70,8 +72,9 @@ def test_commands(block, folder):
 def runnable(line: str) -> str:
     """The steps of a line that are to be taken here."""
     steps = line.split(" && ")
+    left_out = (*IN_CI, DONE)
     return " && ".join(
-        step for step in steps if step not in IN_CI and " install " not in step and not QUICK.fullmatch(step)
+        step for step in steps if not (step in left_out or " install " in step or QUICK.fullmatch(step))
     )
 
 
