@@ -22,9 +22,9 @@ class Functions(Operators):
     every argument. Where a function takes ``approx=True``, or after ``p.approx()``, a GPU may use its own
     function instead, whose error is said; elsewhere that changes nothing.
 
-    Of F64 they compute in F64 and give F64, never approximately, as far as they are there: sqrt, rsqrt,
-    reciprocal, relu and those that round to integers, ``fma``, ``copysign``, and ``pow`` with integers of -8
-    to 8 and halves. The others say so.
+    Of F64 they compute in F64 and give F64, within 3 ulp of that and never approximately, as far as they are
+    there: exp, exp2, log, log2, tanh, sigmoid, sqrt, rsqrt, reciprocal, relu and those that round to
+    integers, ``fma``, ``copysign``, and ``pow`` with integers of -8 to 8 and halves. The others say so.
     """
 
     __slots__ = ()
@@ -294,7 +294,8 @@ class Functions(Operators):
         if self.dtype is F64 and op not in UNARY_DOUBLE:
             fail(f"{op} is there in F32, found {self._what()}; write x.to(F32).{op}(), which gives F32")
         if op in APPROXIMABLE:
-            return self._make(op, (self,), self._block.trace.approximation(builtins.bool(approx)))
+            approximate = self._block.trace.approximation(builtins.bool(approx))
+            return self._make(op, (self,), approximate and self.dtype is not F64)
         return self._make(op, (self,))
 
     def _integers(self, op: str) -> Tile:

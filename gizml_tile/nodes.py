@@ -327,7 +327,9 @@ UNARY_FLOAT = APPROXIMABLE | frozenset(
     "expm1 log1p softplus erf gelu_erf relu sqrt rsqrt floor ceil trunc round".split()
 )
 # Those that are there in F64 as well.
-UNARY_DOUBLE = frozenset("reciprocal relu sqrt rsqrt floor ceil trunc round".split())
+UNARY_DOUBLE = frozenset(
+    "exp exp2 log log2 sigmoid tanh reciprocal relu sqrt rsqrt floor ceil trunc round".split()
+)
 COUNTS = frozenset({"popcount", "clz"})
 MOVES = frozenset("reshape slice concat interleave".split())
 UNARY = UNARY_FLOAT | COUNTS | frozenset("neg abs not_ to bitcast transpose".split())

@@ -36,6 +36,15 @@ _SHARED: dict[str, _Shared] = {
     "sin": math.sin,
     "cos": math.cos,
 }
+_SHARED_DOUBLE: dict[str, _Shared] = {
+    "exp": math.doubles.exp,
+    "exp2": math.doubles.exp2,
+    "log": math.doubles.log,
+    "log2": math.doubles.log2,
+    "tanh": math.doubles.tanh,
+    "sigmoid": math.doubles.sigmoid,
+}
+
 
 _Inside = Callable[[KernelArithmetic, Value, Value], Value]
 # What decides, what follows, and how many decide together: their sums stay in registers until then.
@@ -60,7 +69,10 @@ def function(build: Builder, target: Target, op: str, x: Value, *, approx: bool 
     """
     dtype = x.dtype
     assert dtype is not None
-    if dtype is F32 and approx and target.can("tanh_f32" if op == "tanh" else "exp2_f32"):
+    if dtype is F64 and op in _SHARED_DOUBLE:
+        shared = _SHARED_DOUBLE[op]
+        return in_chunks(build, lambda part: shared(KernelArithmetic(build, target, F64), part), x)
+    if approx and target.can("tanh_f32" if op == "tanh" else "exp2_f32"):
         return in_chunks(build, lambda part: _APPROXIMATE[op](build, part), x)
     if dtype is F32 and op in _INSIDE and x.count >= CHUNK:
         return _by_exponent(build, target, op, x)

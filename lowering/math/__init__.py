@@ -14,6 +14,7 @@ number are that number rounded, what it lacks rounded, and so on.
 The errors in ulp are the largest over all 2^32 floats (``pow``: over a large sample of pairs).
 """
 
+from gizml_tile.lowering.math import doubles
 from gizml_tile.lowering.math.arithmetic import Arithmetic, V, clamp_by_select, scale_in_two_steps
 from gizml_tile.lowering.math.error_functions import erf, gelu, gelu_erf
 from gizml_tile.lowering.math.exponentials import exp, exp2, expm1, sigmoid, silu, tanh
@@ -46,6 +47,7 @@ __all__ = [
     "V",
     "clamp_by_select",
     "cos",
+    "doubles",
     "erf",
     "exp",
     "exp2",

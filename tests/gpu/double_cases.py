@@ -35,6 +35,14 @@ def conversions(p, x, *outs, BM=8, BN=32):
     p.write(outs[-1], [BM, BN])[i, j] = whole.bitcast(tile.I64).xor(1).bitcast(tile.F64)
 
 
+@tile.kernel(grid=by_blocks)
+def functions(p, x, y, z, *, BM=8, BN=32):
+    j, i = p.id(0), p.id(1)
+    a = p.read(x, [BM, BN])[i, j]
+    p.write(y, [BM, BN])[i, j] = a.exp() + a.tanh() * a.sigmoid()
+    p.write(z, [BM, BN])[i, j] = a.exp2() - abs(a).log() / (1 + abs(a).log2())
+
+
 @tile.kernel(grid=lambda y, **_: tile.cdiv(y.shape[0], 4))
 def rows(p, x, order, places, running, y, *, COLUMNS=128):
     """Sums, and what has the same bits in whatever order."""
@@ -109,6 +117,11 @@ CASES = [
         "doubles, conversions",
         conversions,
         lambda: [hard(10, 40), *(room(10, 40, kind=kind) for kind, _ in [*OUTS, ("f64", tile.F64)])],
+    ),
+    Case(
+        "doubles, functions",
+        functions,
+        lambda: [hard(10, 40), room(10, 40, kind="f64"), room(10, 40, kind="f64")],
     ),
     Case(
         "doubles, rows",

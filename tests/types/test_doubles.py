@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 from functools import partial
+from pathlib import Path
 
 import ml_dtypes
+import mpmath
 import numpy as np
 import pytest
 from everywhere import DOUBLE_PLACES
@@ -283,6 +285,49 @@ def everywhere_with(kernel, x, y, number):
     return results[0]
 
 
+FUNCTIONS = {
+    "exp": mpmath.exp,
+    "exp2": lambda x: mpmath.power(2, x),
+    "log": mpmath.log,
+    "log2": lambda x: mpmath.log(x) / mpmath.log(2),
+    "tanh": mpmath.tanh,
+    "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
+}
+# What is exact, infinite or NaN: arguments and results.
+EXACT = {
+    "exp": [(0.0, 1), (-np.inf, 0), (np.inf, np.inf), (709.79, np.inf), (-745.2, 0), (1e308, np.inf)],
+    "exp2": [(0.0, 1), (10.0, 1024), (-1074.0, 5e-324), (-1076.0, 0), (1024.0, np.inf), (-np.inf, 0)],
+    "log": [(1.0, 0), (0.0, -np.inf), (-0.0, -np.inf), (-1.0, np.nan), (-np.inf, np.nan), (np.inf, np.inf)],
+    "log2": [(1.0, 0), (5e-324, -1074), (0.125, -3), (2.0**1000, 1000), (0.0, -np.inf), (-5e-324, np.nan)],
+    "tanh": [(0.0, 0), (-0.0, -0.0), (5e-324, 5e-324), (-1e308, -1), (30.0, 1), (np.inf, 1)],
+    "sigmoid": [(0.0, 0.5), (-np.inf, 0), (np.inf, 1), (40.0, 1), (-746.0, 0), (-1e308, 0)],
+}
+
+
+@tile.kernel(grid=1)
+def function(p, x, y, *, NAME):
+    p.write(y, [512])[0] = getattr(p.read(x, [512])[0], NAME)()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_within_3_ulp_and_the_same_everywhere(name):
+    rng = np.random.default_rng(11)
+    some = rng.standard_normal(500) * np.exp2(rng.integers(-40, 10, 500))
+    some[:100] = 1 + rng.standard_normal(100) * np.exp2(rng.integers(-50, 0, 100))
+    some[100:140] = rng.uniform(-745, 709, 40)
+    some[140:160] = np.ldexp(rng.random(20), -1030)
+    some = abs(some) if name.startswith("log") else some
+    given, exact = zip(*EXACT[name], strict=True)
+    x = np.array([*some, np.nan, *given, *([0.5] * (11 - len(given)))])
+    _, y = everywhere(function, x, np.zeros(512), NAME=name)
+    same(y[500 : 501 + len(given)], np.array([np.nan, *exact], float))
+    with mpmath.workprec(200):
+        for each, found in zip(some, y, strict=False):
+            true = FUNCTIONS[name](mpmath.mpf(each))
+            exponent = max(mpmath.frexp(true)[1] - 53, -1074) if true else -1074
+            assert abs(mpmath.mpf(found) - true) <= mpmath.ldexp(3, exponent), (each, found)
+
+
 WRONG = [
     (lambda x, n: x.erf(), r"erf is there in F32, found an F64 tile [4, 4]; write x.to(F32).erf(), which"),
     (lambda x, n: x.sin(), "sin is there in F32, found an F64 tile [4, 4]"),
@@ -305,7 +350,8 @@ def test_a_gpu_without_doubles_says_so():
     message = r"metal \(apple9\) has no F64, which this read takes or gives; pass float32 tensors"
     with pytest.raises(tile.TileError, match=message) as caught:
         arithmetic.source(x, x, *(x.copy() for _ in range(5)), kind="metal", arch="apple9")
-    assert (caught.value.filename, caught.value.lineno) == (__file__, 40)
+    line = Path(__file__).read_text().splitlines()[caught.value.lineno - 1]
+    assert caught.value.filename == __file__ and line.strip().startswith("a, b = p.read(x, [16, 32])[0, 0]")
 
 
 @tile.kernel(grid=lambda c, BM, BN, **_: (tile.cdiv(c.shape[1], BN), tile.cdiv(c.shape[0], BM)))

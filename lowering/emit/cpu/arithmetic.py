@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gizml_tile.dtypes import F32, MASK, U32, U64, DType, integer_range
+from gizml_tile.dtypes import F32, F64, MASK, U32, U64, DType, integer_range
 from gizml_tile.lowering import math
 from gizml_tile.lowering.emit.cpu import integers, storage
 from gizml_tile.lowering.emit.cpu.builder import Function
@@ -32,6 +32,14 @@ _SHARED: dict[str, Callable[[Vectors, str], str]] = {
     "erf": math.erf,
     "sin": math.sin,
     "cos": math.cos,
+}
+_SHARED_DOUBLE: dict[str, Callable[[Vectors, str], str]] = {
+    "exp": math.doubles.exp,
+    "exp2": math.doubles.exp2,
+    "log": math.doubles.log,
+    "log2": math.doubles.log2,
+    "tanh": math.doubles.tanh,
+    "sigmoid": math.doubles.sigmoid,
 }
 _ROUNDINGS = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "roundeven"}
 _SHARED_BINARY: dict[str, Callable[[Vectors, str, str], str]] = {
@@ -117,9 +125,9 @@ class Arithmetic:
         if op in COUNTS:
             return integers.count(vectors, kind, op, value)
         assert dtype.is_float, f"no {op} of {dtype}"
-        vectors = self._floats(dtype)
-        if dtype is F32 and op in _SHARED:
-            return _SHARED[op](vectors, value)
+        vectors, shared = self._floats(dtype), _SHARED_DOUBLE if dtype is F64 else _SHARED
+        if op in shared:
+            return shared[op](vectors, value)
         if op in _ROUNDINGS:
             return vectors.intrinsic(_ROUNDINGS[op], kind, value)
         match op:
