@@ -10,6 +10,7 @@ check       a launch traced, compiled and run on random tensors, for GPUs simula
 bench       how long launches on random tensors take, beside the device's measured ceilings
 devices     the CPU and the GPUs that are here, and what is missing to use others
 cache       the compiled kernels kept on disk: listed, limited, cleared
+completion  what a shell runs to complete the words of this command
 ==========  ===============================================================================
 
 Each command is a module here of the same name, imported when the command is given: ``describe(parser)`` adds

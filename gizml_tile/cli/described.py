@@ -19,7 +19,7 @@ _TENSOR = re.compile(r"(?P<type>[a-z]\w*)\[(?P<shape>[\d, ]*)\](?::(?P<strides>[
 _NAME = re.compile(r"[A-Za-z_]\w*")
 # Linux's MAP_NORESERVE, which the mmap module names from Python 3.13 on.
 _NO_RESERVE = 0x4000
-_TYPES = {dtype.text: dtype for dtype in DType} | {"bool": MASK}
+TYPES = {dtype.text: dtype for dtype in DType} | {"bool": MASK}
 
 
 def value(text: str) -> tuple[str, Any]:
@@ -33,10 +33,10 @@ def value(text: str) -> tuple[str, Any]:
         if number is None or isinstance(number, bool | str):
             return name, number
         raise ValueError(f"{text}: an argument is a tensor such as f32[8,16], or a number")
-    dtype = _TYPES.get(match["type"])
+    dtype = TYPES.get(match["type"])
     if dtype is None:
-        known = ", ".join(sorted(_TYPES))
-        raise ValueError(f"{text}: no type {match['type']!r}{near(match['type'], _TYPES)}; types are {known}")
+        known = ", ".join(sorted(TYPES))
+        raise ValueError(f"{text}: no type {match['type']!r}{near(match['type'], TYPES)}; types are {known}")
     shape = _integers(match["shape"])
     strides = _integers(match["strides"]) if match["strides"] else _contiguous(shape)
     if len(strides) != len(shape):
@@ -79,7 +79,7 @@ def _literal(text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        return _TYPES.get(text, text)
+        return TYPES.get(text, text)
 
 
 def _integers(text: str) -> tuple[int, ...]:

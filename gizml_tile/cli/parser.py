@@ -20,6 +20,7 @@ COMMANDS = {
     "bench": "measure launches on random tensors, beside what the device reaches at most",
     "devices": "print the CPU and the GPUs that are here, and what is missing to use others",
     "cache": "show, limit or clear the compiled kernels kept on disk",
+    "completion": "print what a shell runs to complete the words of this command",
 }
 
 
