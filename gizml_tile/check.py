@@ -15,6 +15,7 @@ from gizml_tile.nodes import (
     EARLY,
     EFFECTS,
     ELEMENTWISE,
+    EXACT,
     RANDOM,
     UNARY_DOUBLE,
     UNARY_FLOAT,
@@ -230,9 +231,10 @@ def _element(node: Node, program: TileProgram) -> None:
 
 def _scatter(node: Node, program: TileProgram) -> None:
     elements = _elements(node, program)
-    assert elements.combine in ("", "add", "max", "min"), f"{node}: combine {elements.combine!r}"
+    assert elements.combine in ("", "add", EXACT, "max", "min"), f"{node}: combine {elements.combine!r}"
     dtype = program.tensors[elements.tensor].dtype
     assert not elements.combine or dtype in ACCUMULATED, f"{node}: {elements.combine} of {dtype}"
+    assert elements.combine != EXACT or dtype.is_float, f"{node}: {elements.combine} of {dtype}"
     _stores(node, elements.tensor, elements.shape, program)
 
 

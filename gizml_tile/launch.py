@@ -99,7 +99,7 @@ class Variant:
     passes, by whether tensors may share memory. ``tables`` are the captured host arrays
     that the body may have looked into, by content. The launch brings tensor number ``records``, which has no
     source, for what the ``sites`` print and check. ``told`` are the warnings about slow lines
-    that were given.
+    that were given. ``exact`` tells that it has sums which several programs make (gizml_tile/exact.py).
     """
 
     name: str
@@ -113,6 +113,7 @@ class Variant:
     records: int | None = None
     sites: tuple[Site, ...] = ()
     told: set[tuple[str, str, int]] = field(default_factory=set)
+    exact: bool = False
     built: dict[Hashable, Callable[..., None]] = field(default_factory=dict)
     simplified: dict[bool, TileProgram] = field(default_factory=dict)
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gizml_tile import build, gpu, measuring, simulating
 from gizml_tile.dtypes import DType, as_dtype
 from gizml_tile.errors import TileError, here
@@ -53,8 +55,8 @@ def ir(
     seen = look_at(request, kind, arch, storage)
     if seen.target.kind == "cpu":
         return text(seen.program)
-    plan = gpu.plan(seen.program, seen.gpu_layout())
-    return text(plan.program, layouts=plan.layout_name)
+    plans = [gpu.plan(each.program, each.gpu_layout()) for each in steps_of(seen)]
+    return "\n".join(text(plan.program, layouts=plan.layout_name) for plan in plans)
 
 
 def source(
@@ -64,7 +66,10 @@ def source(
     storage: Sequence[object] = (),
 ) -> str:
     """The code that a launch runs, as text: LLVM IR for the CPU and HIP, PTX for CUDA, MSL for Metal."""
-    seen = look_at(request, kind, arch, storage)
+    return "\n".join(map(_source, steps_of(look_at(request, kind, arch, storage))))
+
+
+def _source(seen: Seen) -> str:
     if seen.target.kind == "cpu":
         return build.source(seen.program, seen.layout())
     return gpu.source(seen.program, seen.gpu_layout())
@@ -87,6 +92,15 @@ def explain(
     if measure:
         _require_own(request, seen.target, storage)
         measured = measuring.seconds(request)
+    return _explained(seen, measured)
+
+
+def _explained(seen: Seen, measured: float | None) -> Explanation:
+    """The plan of a launch, or of its programs one after the other."""
+    if seen.prepared.variant.exact:
+        from gizml_tile.lowering.explanation import joined
+
+        return joined([_explained(each, None) for each in steps_of(seen)], measured)
     if seen.target.kind == "cpu":
         return build.explain(seen.program, seen.layout(), measured)
     prepared = seen.prepared
@@ -119,11 +133,7 @@ def bench(request: Request, seconds: float, most: int) -> Benchmark:
     memory = [gpu.memory_of(info) for info in prepared.infos]
     counts = count(seen.written, shapes, memory, request.grid, prepared.scalars)
     runs = measuring.samples(request, seconds, most) or ()
-    bound = None
-    if seen.target.kind != "cpu":
-        wanted = seen.gpu_layout()
-        told = gpu.explain(seen.program, wanted, seen.infos(), prepared.grid, prepared.scalars, None)
-        bound = told.bound
+    bound = _explained(seen, None).bound if seen.target.kind != "cpu" else None
     return Benchmark(seen.target, tuple(request.grid), tuple(runs), counts, bound)
 
 
@@ -151,12 +161,11 @@ def check(
     variant = seen.prepared.variant
     check_launch(request.name, seen.prepared.names, seen.prepared.infos, variant.written)
     warn_ragged(variant.ragged, [info.shape for info in seen.prepared.infos])
-    if seen.target.kind == "cpu":
-        build.source(seen.program, seen.layout())
-        return
-    wanted, prepared = seen.gpu_layout(), seen.prepared
-    gpu.source(seen.program, wanted)
-    warn_slow(gpu.slow(seen.program, wanted, seen.infos(), prepared.grid, prepared.scalars), set())
+    for each in steps_of(seen):
+        _source(each)
+        if seen.target.kind != "cpu":
+            prepared, wanted = each.prepared, each.gpu_layout()
+            warn_slow(gpu.slow(each.program, wanted, each.infos(), prepared.grid, prepared.scalars), set())
 
 
 def simulate(
@@ -183,11 +192,8 @@ def simulate(
         infos = [
             simulating.converted(info, dtype) for info, dtype in zip(prepared.infos, dtypes, strict=True)
         ]
-        layout = seen.gpu_layout(infos)
-        copies = layout.signature.copied
-        given = [simulating.aligned(info) if number in copies else info for number, info in enumerate(infos)]
-        kernel = gpu.kernel(seen.program, layout)
-        findings = simulating.run(kernel, given, seen.stored(), prepared.scalars, request.grid)
+        for each in steps_of(seen, infos):
+            findings += _simulated(each)
         if prepared.records is not None:
             findings = simulating.told(findings, prepared.records)
         for number in written:
@@ -195,6 +201,14 @@ def simulate(
                 result = simulating.view(prepared.infos[number])
                 result[...] = simulating.view(infos[number]).astype(result.dtype)
     return Simulation(prepared.results(), findings)
+
+
+def _simulated(seen: Seen) -> tuple[Finding, ...]:
+    infos, layout = seen.prepared.infos, seen.gpu_layout(seen.prepared.infos)
+    copies = layout.signature.copied
+    given = [simulating.aligned(info) if number in copies else info for number, info in enumerate(infos)]
+    kernel = gpu.kernel(seen.program, layout)
+    return simulating.run(kernel, given, seen.stored(), seen.prepared.scalars, seen.prepared.grid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +255,40 @@ def look_at(request: Request, kind: str | None, arch: str | None, storage: Seque
     prepared = placed(variant_of(request, traced), request)
     seen = Seen(chosen, traced.program, traced.program, prepared)
     return replace(seen, program=build.simplified(traced.program, seen.layout()))
+
+
+def main_step(seen: Seen) -> Seen:
+    """Of the programs that a launch runs the one that does all that is written."""
+    return next(each for each in steps_of(seen) if each.written.name == seen.written.name)
+
+
+def steps_of(seen: Seen, infos: Sequence[TensorInfo] | None = None) -> list[Seen]:
+    """What a launch runs: a program, or one after the other; ``infos`` are the tensors to run them on."""
+    prepared = seen.prepared
+    given = seen.infos() if infos is None else list(infos)
+    if not prepared.variant.exact:
+        return [replace(seen, prepared=replace(prepared, infos=given))] if infos is not None else [seen]
+    from gizml_tile.exact import ExactSums
+
+    # As it was traced: steps are made before passes.
+    sums = ExactSums.of(seen.written)
+    sums.check(given)
+    room = np.zeros(sums.bytes_for(given), np.uint8)
+    every = [*given, *sums.further(given, room.ctypes.data)]
+    made = []
+    for step in sums.steps:
+        chosen = [replace(every[number], owner=room) for number in step.tensors]
+        one = Prepared(
+            replace(prepared.variant, writes=step.program.writes, exact=False),
+            [],
+            chosen,
+            [tensor.name for tensor in step.program.tensors],
+            [] if step.whole else prepared.scalars,
+            step.grid(chosen, prepared.grid),
+        )
+        made.append(Seen(seen.target, step.program, step.program, one))
+        made[-1] = replace(made[-1], program=build.simplified(step.program, made[-1].layout()))
+    return made
 
 
 def _target(request: Request, kind: str | None = None, arch: str | None = None) -> Target:

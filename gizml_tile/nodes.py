@@ -114,6 +114,10 @@ class View:
         return self.pad == 0 and math.copysign(1, self.pad) > 0
 
 
+# Additions whose order leaves no trace.
+EXACT = "exact"
+
+
 @dataclass(frozen=True, slots=True)
 class Elements:
     """How single elements of a tensor of so many axes are addressed, one for each element of a tile.
@@ -122,7 +126,8 @@ class Elements:
     tile, as a sum of 64 bits: with tiled axes (0, 2) the operands are ``i0 i1 i2 t0 t2``, and a mask after
     them where only some elements are addressed. The tiles and the mask broadcast to ``shape``. ``pad`` is
     what a gather gives outside the tensor and where the mask is false. ``combine`` tells how a scatter makes
-    what the tensor holds of that and its own: ``"add"``, ``"max"`` or ``"min"``, or it overwrites.
+    what the tensor holds of that and its own: ``"add"``, ``"max"`` or ``"min"``, or it overwrites. To add
+    `EXACT` is for floats, and made of others before a program is lowered (tile_passes/exact_sums.py).
     """
 
     tensor: int
@@ -457,6 +462,11 @@ def tensor_of(node: Node) -> int:
     """The number of the tensor that a node reads or writes."""
     assert isinstance(node.attr, View | Elements), node
     return node.attr.tensor
+
+
+def has_exact_sums(program: TileProgram) -> bool:
+    """Whether a program adds to a tensor in an order that must leave no trace."""
+    return any(isinstance(node.attr, Elements) and node.attr.combine == EXACT for node in program.body.walk())
 
 
 def param(shape: Shape, dtype: DType, number: int) -> Node:

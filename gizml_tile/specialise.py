@@ -26,7 +26,7 @@ from gizml_tile.launch import (
     tables,
     tracing,
 )
-from gizml_tile.nodes import TileProgram
+from gizml_tile.nodes import TileProgram, has_exact_sums
 from gizml_tile.portable import portable
 from gizml_tile.program import Program, Traced, trace
 from gizml_tile.ragged import Ragged, warn_ragged
@@ -119,6 +119,8 @@ def launch(
     executable(infos, prepared.scalars, request.grid, *on_stream)
     if prepared.records is not None:
         prepared.records.tell()
+    if prepared.variant.exact:  # several programs, which nothing repeats natively
+        return prepared.results(), None
     return prepared.results(), Launched(request, prepared, wanted, executable)
 
 
@@ -169,7 +171,12 @@ def code(
     with lock():
         if wanted not in variant.built:
             traces.misses += 1
-            if isinstance(wanted, Layout):
+            if variant.exact:
+                from gizml_tile.exact import ExactKernel
+
+                target = None if isinstance(wanted, Layout) else wanted.target
+                variant.built[wanted] = ExactKernel(program_of(variant, request), target)
+            elif isinstance(wanted, Layout):
                 program = functools.partial(program_of, variant, request)
                 variant.built[wanted] = build.executable(program, wanted, variant.digest)
             else:
@@ -245,7 +252,7 @@ def _traced(traces: Traces, request: Request) -> Variant:
     if found is None:
         return variant
     variant.tables = found
-    digest = None if found or variant.records is not None else _digest(request)
+    digest = None if found or variant.records is not None or variant.exact else _digest(request)
     if digest:
         variant.digest = digest
         facts = {
@@ -298,6 +305,7 @@ def variant_of(request: Request, traced: Traced) -> Variant:
         ragged=build.ragged(traced.program),
         records=traced.program.records,
         sites=sites(traced.program),
+        exact=has_exact_sums(traced.program),
     )
 
 

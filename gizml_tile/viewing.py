@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gizml_tile import build, gpu
-from gizml_tile.looking import Seen, look_at
+from gizml_tile.looking import Seen, look_at, main_step
 from gizml_tile.page import Html, data, render
 from gizml_tile.page.drawings import Drawings
 from gizml_tile.page.places import Places
@@ -52,7 +52,7 @@ def page(
     storage: Sequence[object] = (),
 ) -> data.Page:
     """What the page of a launch shows."""
-    seen = look_at(request, kind, arch, storage)
+    seen = main_step(look_at(request, kind, arch, storage))
     places = Places()
     known = _known(source)
     for line in known:

@@ -10,7 +10,7 @@ from gizml_tile.elements import elements_at, masked_block
 from gizml_tile.foreign import Unread
 from gizml_tile.index import Index
 from gizml_tile.lifting import constant, describe, lift, lift_index, number
-from gizml_tile.nodes import Const, Elements, Node, View, broadcast
+from gizml_tile.nodes import EXACT, Const, Elements, Node, View, broadcast
 from gizml_tile.tile import Tile
 from gizml_tile.tracing import Trace, Value, active, article, fail, noun
 
@@ -217,19 +217,30 @@ class Out(_Blocks):
         """
         self._scatter("scatter", tile, coords, mask)
 
-    def scatter_add(self, tile: object, coords: object, *, mask: object = None) -> None:
+    def scatter_add(
+        self, tile: object, coords: object, *, mask: object = None, deterministic: bool = False
+    ) -> None:
         """Add each element of a tile to what the tensor holds at its coordinates, see ``scatter``.
 
         Several elements may go to one place, from this program and from others of the launch: each is added
         once. The tensor, of F32, F16, BF16, I32, I64, U32 or U64, starts from what it holds when the launch
         begins. The tile is rounded to the tensor's type, and so is each sum. In which order they are added is
         undefined: of integers it does not matter, float sums may differ in their last bits from launch to
-        launch. Where those must not, add integers: ``out.scatter_add((x * 2.0**40).to(I64), ...)`` to an I64
-        tensor.
-        Atomic units of GPUs may take subnormal F32 for 0. A program may not read in the same launch what
-        others add to.
+        launch. Atomic units of GPUs may take subnormal F32 for 0. A program may not read in the same launch
+        what others add to.
+
+        With ``deterministic=True`` equal elements give equal sums, bit for bit: in every launch and order,
+        with whatever blocks and grid, on every device. The sum of a place is that of its elements in F32,
+        each cut to multiples of 2^-33 of the power of two in the largest; it is exact, rounded once to F32,
+        added to what the tensor held and rounded to its type. Up to 2^29 elements may go to one place. It is
+        made of additions of integers: a launch runs its programs twice, and takes 12 bytes of memory for each
+        element of the tensor, cleared before and read after it. Programs may not read what they write then,
+        and to the tensor they do nothing but add. Launches on the CPU and on CUDA devices do it.
         """
-        self._scatter("scatter_add", tile, coords, mask, "add")
+        if not isinstance(deterministic, bool):
+            fail(f"deterministic is True or False, found {describe(deterministic)}")
+        combine = EXACT if deterministic and self.dtype.is_float else "add"
+        self._scatter("scatter_add", tile, coords, mask, combine)
 
     def scatter_max(self, tile: object, coords: object, *, mask: object = None) -> None:
         """Let the tensor keep the larger of what it holds and each element, by the rules of ``maximum``.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gizml_tile.errors import Place
 from gizml_tile.lowering.advice import Advice
 from gizml_tile.lowering.planning.variants import Choice
+from gizml_tile.text import duration
 
 # The title of the section of what `Explanation.decisions` has as data.
 VARIANTS = "Variants, best first"
@@ -68,3 +70,24 @@ class Explanation:
             else:
                 lines += section.lines
         return "\n".join(lines) + "\n"
+
+
+def joined(parts: Sequence[Explanation], measured: float | None) -> Explanation:
+    """What is told of a launch's programs that run one after the other, of which all were ``measured``."""
+    sections: list[Section] = []
+    for number, each in enumerate(parts):
+        sections += [Section("", ("",) * bool(number) + (each.head,)), *each.sections]
+    if measured is not None:
+        sections.append(Section("", ("", f"measured: {duration(measured)} for all of them")))
+    bounds = [each.bound for each in parts if each.bound is not None]
+    spent: Counter[str] = Counter()
+    for bound in bounds:
+        spent.update(bound.spent)
+    return Explanation(
+        "",
+        tuple(sections),
+        tuple(decision for each in parts for decision in each.decisions),
+        tuple(advice for each in parts for advice in each.costs),
+        Bound(sum(bound.programs for bound in bounds), spent) if bounds else None,
+        measured,
+    )

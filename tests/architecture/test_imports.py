@@ -18,7 +18,8 @@ PARTS = {
     "gizml_tile": Path(gizml_tile.__file__).parent,
 }
 # What is joined by `kernel` and the modules that stand directly under it: all of a launch.
-JOINING = set("__init__ dispatch kernel build gpu looking simulating cli tune specialise viewing".split())
+JOINING = set("__init__ dispatch kernel build exact gpu looking simulating cli tune specialise".split())
+JOINING |= {"viewing"}
 # The tile IR, what says how it is traced and checked, and its text.
 TILE_IR = {"nodes", "dtypes", "errors", "target", "rounding", "layout", "text", "recording"}
 

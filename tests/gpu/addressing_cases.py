@@ -120,12 +120,12 @@ def segmented_sum(p, x, starts, y, *, BR=16, BC=64):
 
 
 @tile.kernel(grid=lambda x, BR, BC, **_: (tile.cdiv(x.shape[0], BR), tile.cdiv(x.shape[1], BC)))
-def sum_by_id(p, x, ids, y, *, BR=16, BC=64):
+def sum_by_id(p, x, ids, y, *, BR=16, BC=64, EXACT=False):
     """The same of rows in any order: each is added where its id says, those of one run together."""
     i, j = p.id(0), p.id(1)
     row = p.read(ids, [BR], pad=-1)[i].T
     columns = p.iota([1, BC], 1, I32) + j * BC
-    p.write(y, [1, BC]).scatter_add(p.read(x, [BR, BC])[i, j], [row, columns])
+    p.write(y, [1, BC]).scatter_add(p.read(x, [BR, BC])[i, j], [row, columns], deterministic=EXACT)
 
 
 @tile.kernel(grid=lambda out, **_: (out.shape[0], out.shape[1]))
@@ -203,6 +203,19 @@ CASES = [
         "sums by id",
         sum_by_id,
         lambda: [wholes(70, 100, kind="f32"), np.sort(places(70, 9)), room(9, 100)],
+    ),
+    *(
+        Case(
+            f"exact sums of {kind} by id",
+            sum_by_id,
+            lambda kind=kind: [
+                numbers(70, 100, kind=kind),
+                places(70, 9),
+                numbers(9, 100, kind=kind, seed=1),
+            ],
+            {"EXACT": True},
+        )
+        for kind in ("f32", "bf16", "f16")
     ),
     *(
         Case(

@@ -282,7 +282,8 @@ def test_an_array_without_use(kernel, at):
         given.insert(at, w)
         return given, out
 
-    for w in (np.zeros(5), np.zeros(5, np.complex64), np.zeros(41, np.uint8)[1:].view(np.float32)):
+    unaligned = np.zeros(41, np.uint8)[1:].view(np.float32)
+    for w in (np.zeros(5, np.complex128), np.zeros(5, np.complex64), unaligned):
         with pytest.raises(tile.TileError, match="'w' of unused_"):
             kernel(*arguments(w)[0])
     for w in (np.zeros((2, 5), np.int16), np.zeros(7, np.float32), np.zeros((2, 10), np.int16)[:, ::2]):
