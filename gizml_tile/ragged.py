@@ -1,4 +1,4 @@
-"""The warning about products and sums that count what a block reads past a tensor's end."""
+"""The warning about products, sums and maxima that count what a block reads past a tensor's end."""
 
 from __future__ import annotations
 

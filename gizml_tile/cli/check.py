@@ -115,7 +115,7 @@ def _run(launch: Launch, target: Target) -> Iterator[Found]:
     simulation = launch.gridded.simulate(*launch.values, **launch.on(target), debug=True)
     for each in simulation.findings:
         severity = "cost" if each.is_cost else "wrong"
-        yield Found(each.kind, severity, Line.of(each.place), each.text, "", each.count)
+        yield Found(each.kind, severity, Line.of(each.place), each.told, "", each.count)
 
 
 def _told(name: str, checked: Checked) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gizml_tile.lowering.advice.accesses import slow_accesses, slow_loops
+from gizml_tile.lowering.advice.banks import bank_conflicts
 from gizml_tile.lowering.advice.conversions import slow_conversions
 from gizml_tile.lowering.advice.prediction import Advice, Prediction, predict
 from gizml_tile.lowering.advice.stages import few_stages
@@ -27,6 +28,7 @@ def advise(found: Prediction, moves: Sequence[Move]) -> tuple[Advice, ...]:
         slow_accesses(found),
         slow_loops(found),
         slow_conversions(found, moves),
+        bank_conflicts(found),
         few_stages(found),
         replicated_work(found),
         spills(found),

@@ -148,7 +148,7 @@ def _fix(plan: Plan, node: Node, cause: Cause, axis: int | None) -> str:
                 "the axis whose elements are neighbours in memory"
             )
         case Cause.EXTENT:
-            return f"use blocks of {name} with at least {wanted} {along}"
+            return f"use blocks of {name} with at least {_SECTOR // tensor.dtype.bytes} {along}"
         case Cause.ALIGNMENT:
             return (
                 f"begin {name} and each of its rows at multiples of {_VECTOR_BYTES} bytes: make its rows a "

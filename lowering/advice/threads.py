@@ -16,8 +16,8 @@ from gizml_tile.text import line_of
 
 # A single multiprocessor moves so many bytes of memory in a cycle at most.
 _UNIT_BYTES = 64
-# A register that is spilled is stored and loaded again.
-_SPILLS = 2
+# A register that is spilled is stored and loaded again. What all threads spill is more than caches hold.
+_SPILLS, _REGISTER_BYTES = 2, 4
 # So many times the multiprocessors that have programs are most of them idle.
 _MOSTLY_IDLE = 3
 
@@ -69,7 +69,7 @@ def spills(found: Prediction) -> Iterator[Advice]:
         f"{plan.threads} threads, and beside addresses and the like there is room for {limit - BESIDE}: "
         f"about {spilled} spill to memory"
     )
-    seconds = found.cycles(where, _SPILLS * spilled * plan.warps)
+    seconds = found.moved(where, _SPILLS * _REGISTER_BYTES * spilled * plan.threads)
     yield Advice("spill", where.place, text, _smaller(plan), seconds, beyond=True)
 
 

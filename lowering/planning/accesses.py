@@ -157,7 +157,7 @@ def _why_not(
         return Refusal(Cause.STRIDES, "no axis of the block is contiguous in memory")
     along = "columns" if axis == 1 else "rows"
     if vector > view.shape[axis]:
-        return Refusal(Cause.EXTENT, f"the block has only {view.shape[axis]} {along}")
+        return Refusal(Cause.EXTENT, f"the block has only {counted(view.shape[axis], along)}")
     run, _ = vector_width(layout.linear.without_replicas(), axis)
     if vector > run:
         text = f"a thread has only {run} neighbouring {along} in the layout {layout.name}"
@@ -167,3 +167,8 @@ def _why_not(
         text = f"address and strides are only known to be multiples of {alignment} bytes"
         return Refusal(Cause.ALIGNMENT, text)
     return None
+
+
+def counted(number: int, what: str) -> str:
+    """A number of ``rows``, ``columns`` and the like in words: one of them is a row."""
+    return f"1 {what[:-1]}" if number == 1 else f"{number} {what}"

@@ -41,7 +41,7 @@ def read_tensor(
     place = in_tensor(threads, at, tensor, first, width, mask)
     if tensor.shadow is not None:
         elements, who = place.elements(threads)
-        tensor.shadow.read(threads, at, tensor.name, elements, who)
+        tensor.shadow.read(threads, at, tensor, elements, who)
     if not tensor.data.size:
         return np.zeros((*first.shape, width), tensor.data.dtype), place.mask
     return place.take(), place.mask

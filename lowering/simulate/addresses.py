@@ -133,7 +133,7 @@ def in_tensor(
     address = first * size
     aligned = width == 1 or _aligned(threads, at, address, width * size, mask, name)
     if batch.counts:
-        costs.sectors(threads, at, address, width * size, mask)
+        costs.sectors(threads, at, name, address, width * size, mask)
     if mask is not None:
         first = np.where(mask, first, tensor.first)
     return Vectors(tensor.data, first, width, mask, aligned)
@@ -174,7 +174,7 @@ class WorkgroupVectors(Vectors):
         self.address = first * size + buffer.offset
         aligned = width == 1 or _aligned(threads, at, self.address, self.bytes, mask, buffer.name)
         if batch.counts:
-            costs.wavefronts(threads, at, self.address, self.bytes, mask)
+            costs.wavefronts(threads, at, buffer.name, self.address, self.bytes, mask)
         place = first + self.whose * (batch.memory.bytes // size) + buffer.offset // size
         super().__init__(batch.memory.view(buffer), place, width, mask, aligned)
 

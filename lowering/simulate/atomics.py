@@ -72,7 +72,7 @@ def update(threads: Threads, at: Instruction) -> Iterator[Waiting]:
 
 def _note(threads: Threads, at: Instruction, tensor: Tensor, elements: Array, who: Array) -> None:
     if tensor.shadow is not None:
-        tensor.shadow.combine(threads, at, tensor.name, elements, who)
+        tensor.shadow.combine(threads, at, tensor, elements, who)
 
 
 def _turns(elements: Array) -> Iterator[Array]:

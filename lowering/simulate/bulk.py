@@ -118,7 +118,7 @@ def bulk_load(threads: Threads, at: Instruction) -> None:
         data = _rounded(data)
     if tensor.shadow is not None:
         who = box.threads_of(box.inside)[box.inside.reshape(-1)]
-        tensor.shadow.read(threads, at, tensor.name, box.elements[box.inside], who)
+        tensor.shadow.read(threads, at, tensor, box.elements[box.inside], who)
     if batch.checks:
         agents = batch.clocks.agents(batch.clocks.signals(place % signals.count))
         keys = box.keys[kept]

@@ -31,7 +31,9 @@ def _of_one_workgroup(
     return split[0][:, 0], None if mask is None else split[1][:, 0], threads.workgroups
 
 
-def wavefronts(threads: Threads, at: Instruction, address: Array, bytes: int, mask: Array | None) -> None:
+def wavefronts(
+    threads: Threads, at: Instruction, name: str, address: Array, bytes: int, mask: Array | None
+) -> None:
     """Count the wavefronts of accesses to workgroup memory and the phases they need at least.
 
     Lanes take turns so that a phase moves one row of all banks: with 16 bytes eight lanes at a time.
@@ -64,7 +66,10 @@ def wavefronts(threads: Threads, at: Instruction, address: Array, bytes: int, ma
     extra = 0
     if conflict.any():
         extra = int((_most_in_a_bank(units[conflict], banks) - 1).sum())
-    threads.batch.log.cost("bank conflict", at, (phases + extra) * times, phases * times)
+    if threads.batch.log.cost("bank conflict", at, (phases + extra) * times, phases * times):
+        most = int(_most_in_a_bank(units[conflict], banks).max())
+        text = f"{most} lanes of a warp want different words of one bank, in {name} in workgroup memory"
+        threads.batch.log.show("bank conflict", at, text)
 
 
 def _most_in_a_bank(units: Array, banks: int) -> Array:
@@ -77,7 +82,9 @@ def _most_in_a_bank(units: Array, banks: int) -> Array:
     return np.asarray(counted.reshape(len(units), banks).max(axis=1))
 
 
-def sectors(threads: Threads, at: Instruction, address: Array, bytes: int, mask: Array | None) -> None:
+def sectors(
+    threads: Threads, at: Instruction, name: str, address: Array, bytes: int, mask: Array | None
+) -> None:
     """Count the sectors that accesses to global memory touch and the fewest that could hold their bytes."""
     first = _by_warp(threads, address // _SECTOR)
     active = None if mask is None else _by_warp(threads, mask)
@@ -94,4 +101,9 @@ def sectors(threads: Threads, at: Instruction, address: Array, bytes: int, mask:
     touched = 1 + (steps != 0).sum(axis=1)
     asking = first.shape[1] if active is None else active.sum(axis=1)
     least = np.minimum(-(-asking * bytes // _SECTOR), touched)
-    threads.batch.log.cost("uncoalesced", at, int(touched.sum()), int(least.sum()))
+    if threads.batch.log.cost("uncoalesced", at, int(touched.sum()), int(least.sum())):
+        warp = int((touched - least).argmax())
+        pieces, fitting = int(touched[warp]), int(least[warp])
+        text = f"the lanes of a warp access {bytes} bytes of {name} each, which lie in {pieces} pieces of "
+        text += f"{_SECTOR} bytes and would fit into {fitting}"
+        threads.batch.log.show("uncoalesced", at, text)

@@ -10,6 +10,23 @@ from gizml_tile.lowering.kernel_ir.instructions import Instruction
 
 COSTS = frozenset({"bank conflict", "uncoalesced"})
 
+# What to do about a finding; of the others no program is to blame.
+_FIXES = {
+    "uncoalesced": (
+        "let blocks go along the axis of the tensor that is contiguous in memory, or copy the tensor first"
+    ),
+    "bank conflict": (
+        "give tensors that meet the same order of axes in memory, or use smaller blocks, which registers hold"
+    ),
+    "endless": "let the condition of the while loop become false, or bound it by a number of turns",
+    "check": "",  # whoever wrote it knows
+}
+BETWEEN_PROGRAMS = (
+    "the programs of a launch run in any order: write to another tensor than is read, let each program have "
+    "elements of its own, or add with scatter_add"
+)
+_OURS = "this is a mistake of the compiler and not of the program; please report it with the kernel"
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -18,6 +35,7 @@ class Finding:
     ``kind`` is "race", "unwritten", "in flight", "out of bounds", "misaligned", "divergent barrier",
     "divergent", "deadlock", "endless" (a ``while`` loop), "check" (a ``p.check`` that fails), or a cost:
     "bank conflict", "uncoalesced".
+    ``text`` says what happened, ``fix`` what to do about it where its kind does not tell.
     ``count`` tells how often: of costs, how many more wavefronts or sectors than there had to be.
     """
 
@@ -25,6 +43,7 @@ class Finding:
     place: Place | None
     text: str
     count: int
+    fix: str = ""
 
     @property
     def file(self) -> str:
@@ -41,8 +60,14 @@ class Finding:
         """Whether it makes a kernel slower, but not wrong."""
         return self.kind in COSTS
 
+    @property
+    def told(self) -> str:
+        """What happened, and what to do about it."""
+        fix = self.fix or _FIXES.get(self.kind, _OURS)
+        return f"{self.text}; {fix}" if fix else self.text
+
     def __str__(self) -> str:
-        return f"{self.place or '(no line)'}: {self.kind}: {self.text}"
+        return f"{self.place or '(no line)'}: {self.kind}: {self.told}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,39 +95,56 @@ class Findings:
         return tuple(finding for finding in self.found if not finding.is_cost)
 
 
+# What costs are counted in: turns of the banks, and what memory moves at least.
+_UNITS = {"bank conflict": "turns of the banks", "uncoalesced": "pieces of 32 bytes"}
+
+
 @dataclass(slots=True)
 class Log:
     """Collects findings: one for each kind and place, with the text of the first."""
 
     texts: dict[tuple[str, Place | None], str] = field(default_factory=dict)
     counts: dict[tuple[str, Place | None], int] = field(default_factory=dict)
+    fixes: dict[tuple[str, Place | None], str] = field(default_factory=dict)
     costs: dict[tuple[str, Place | None], list[int]] = field(default_factory=dict)
+    seen: dict[tuple[str, Place | None], str] = field(default_factory=dict)
 
-    def add(self, kind: str, at: Instruction, text: str, count: int = 1) -> None:
-        """Record a mistake, ``count`` times."""
+    def add(self, kind: str, at: Instruction, text: str, count: int = 1, fix: str = "") -> None:
+        """Record a mistake, ``count`` times, with what to do where its kind does not tell."""
         key = (kind, at.place)
         self.texts.setdefault(key, f"{at.op}: {text}")
+        self.fixes.setdefault(key, fix)
         self.counts[key] = self.counts.get(key, 0) + count
 
-    def cost(self, kind: str, at: Instruction, actual: int, ideal: int) -> None:
-        """Record what an instruction took and what it would take at best."""
-        total = self.costs.setdefault((kind, at.place), [0, 0])
+    def cost(self, kind: str, at: Instruction, actual: int, ideal: int) -> bool:
+        """Record what an instruction took and what it would take at best; whether to say how with `show`."""
+        key = (kind, at.place)
+        total = self.costs.setdefault(key, [0, 0])
         total[0] += actual
         total[1] += ideal
+        return actual > ideal and key not in self.seen
+
+    def show(self, kind: str, at: Instruction, text: str) -> None:
+        """Say what an instruction does that costs more than it need."""
+        self.seen.setdefault((kind, at.place), text)
 
     def findings(self) -> Findings:
         """What was recorded so far."""
         wrong = [
-            Finding(kind, place, text, self.counts[kind, place]) for (kind, place), text in self.texts.items()
+            Finding(kind, place, text, self.counts[kind, place], self.fixes[kind, place])
+            for (kind, place), text in self.texts.items()
         ]
-        unit = {"bank conflict": "wavefronts", "uncoalesced": "sectors"}
         slow = [
-            Finding(kind, place, f"{actual} {unit[kind]} where {ideal} would do", actual - ideal)
+            Finding(kind, place, self._text(kind, place, actual, ideal), actual - ideal)
             for (kind, place), (actual, ideal) in self.costs.items()
             if actual > ideal
         ]
         return Findings((*wrong, *slow))
 
+    def _text(self, kind: str, place: Place | None, actual: int, ideal: int) -> str:
+        return f"{self.seen[kind, place]}: in all {actual} {_UNITS[kind]} where {ideal} would do"
+
     def copy(self) -> Log:
         """The same records, to go back to."""
-        return Log(dict(self.texts), dict(self.counts), {key: list(each) for key, each in self.costs.items()})
+        costs = {key: list(each) for key, each in self.costs.items()}
+        return Log(dict(self.texts), dict(self.counts), dict(self.fixes), costs, dict(self.seen))

@@ -9,6 +9,7 @@ import numpy as np
 
 from gizml_tile.dtypes import DType
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Bulk, Instruction, Kernel
+from gizml_tile.lowering.simulate.findings import BETWEEN_PROGRAMS
 from gizml_tile.lowering.simulate.numbers import HELD, Array
 
 if TYPE_CHECKING:
@@ -81,6 +82,17 @@ class Tensor:
         """What it has, for texts."""
         return f"shape {list(self.memory.shape)} and strides {list(self.memory.strides)}"
 
+    def named(self, element: int) -> str:
+        """An element of the data by the tensor's name and its place along each axis, such as ``x[3, 17]``."""
+        left, places = element - self.offset, {}
+        shape, strides = self.memory.shape, self.memory.strides
+        for axis in sorted(range(len(shape)), key=lambda axis: -abs(strides[axis])):
+            step = strides[axis]
+            places[axis] = min(max(left // step, 0), shape[axis] - 1) if step and shape[axis] > 1 else 0
+            left -= places[axis] * step
+        at = ", ".join(str(places[axis]) for axis in range(len(shape)))
+        return f"{self.name}[{at}]" if not left else f"element {element - self.offset} of {self.name}"
+
     def inside(self, first: Array, width: int) -> Array:
         """Whether accesses of ``width`` elements from ``first`` on (in the data) touch only the tensor."""
         inside = (first >= self.first) & (first + (width - 1) <= self.last)
@@ -113,35 +125,24 @@ class Shadow:
         """Go back to what was saved."""
         self.writer, self.reader, self.combined = saved
 
-    def read(self, threads: Threads, at: Instruction, name: str, elements: Array, who: Array) -> None:
+    def read(self, threads: Threads, at: Instruction, tensor: Tensor, elements: Array, who: Array) -> None:
         """Check and remember reads of elements by threads, one for each."""
         threads.touch(who)
-        writers = self.writer[elements]
-        known = np.flatnonzero(writers >= 0)
-        if len(known):
-            foreign, unordered = _found(threads, writers[known], who[known])
-            bad = foreign | unordered
-            _report(threads, at, bad, elements[known], who[known], f"reads {name}", "write")
+        _Accesses(threads, at, tensor, elements, who, "reads").meet(self.writer[elements], "writes")
         self.reader[elements] = _codes(threads, who)
 
     def before_write(
         self, threads: Threads, at: Instruction, tensor: Tensor, elements: Array, who: Array, values: Array
     ) -> None:
         """Report writes that meet others' accesses; workgroups may write the same bits."""
-        what = f"writes {tensor.name}"
-        writers = self.writer[elements]
-        known = np.flatnonzero(writers >= 0)
-        if len(known):
-            foreign, unordered = _found(threads, writers[known], who[known])
-            bits = _bits(values)
-            foreign &= tensor.data[elements[known]].view(bits) != values[known].view(bits)
-            bad = foreign | unordered
-            _report(threads, at, bad, elements[known], who[known], what, "write")
-        readers = self.reader[elements]
-        known = np.flatnonzero(readers >= 0)
-        if len(known):
-            foreign, unordered = _found(threads, readers[known], who[known])
-            _report(threads, at, foreign | unordered, elements[known], who[known], what, "read")
+        writing = _Accesses(threads, at, tensor, elements, who, "writes")
+        bits = _bits(values)
+        writing.meet(
+            self.writer[elements],
+            "writes with other bits",
+            tensor.data[elements].view(bits) == values.view(bits),
+        )
+        writing.meet(self.reader[elements], "reads")
 
     def after_write(
         self, threads: Threads, at: Instruction, tensor: Tensor, elements: Array, who: Array, values: Array
@@ -155,23 +156,61 @@ class Shadow:
         if twice.any():
             bits = _bits(values)
             twice &= tensor.data[elements].view(bits) != values.view(bits)
-            what = f"writes {tensor.name}"
-            _report(threads, at, twice, elements, who, what, "write in the same instruction")
+            writing = _Accesses(threads, at, tensor, elements, who, "writes")
+            others = self.writer[elements]
+            writing.report(
+                twice, others, "writes with other bits", others >> _WORKGROUP != codes >> _WORKGROUP
+            )
 
-
-    def combine(self, threads: Threads, at: Instruction, name: str, elements: Array, who: Array) -> None:
+    def combine(self, threads: Threads, at: Instruction, tensor: Tensor, elements: Array, who: Array) -> None:
         """Report atomic accesses that meet others' plain ones, and remember them."""
         threads.touch(who)
-        for others, other in ((self.writer, "write"), (self.reader, "read")):
-            codes = others[elements]
-            plain = codes >= 0 if other == "read" else (codes >= 0) & ~self.combined[elements]
-            known = np.flatnonzero(plain)
-            if len(known):
-                foreign, unordered = _found(threads, codes[known], who[known])
-                what = f"changes {name}"
-                _report(threads, at, foreign | unordered, elements[known], who[known], what, other)
+        changing = _Accesses(threads, at, tensor, elements, who, "changes")
+        writers = self.writer[elements]
+        changing.meet(np.where(self.combined[elements], -1, writers), "writes")
+        changing.meet(self.reader[elements], "reads")
         self.writer[elements] = _codes(threads, who)
         self.combined[elements] = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Accesses:
+    """What threads do to elements of a tensor in an instruction, one to each."""
+
+    threads: Threads
+    at: Instruction
+    tensor: Tensor
+    elements: Array
+    who: Array
+    verb: str
+
+    def meet(self, codes: Array, other: str, equal: Array | None = None) -> None:
+        """Report those that meet what others did, of which a code tells for each who and when, or -1.
+
+        Of different workgroups ``equal`` accesses may meet.
+        """
+        known = np.flatnonzero(codes >= 0)
+        if not len(known):
+            return
+        foreign, unordered = np.zeros((2, len(codes)), np.bool_)
+        foreign[known], unordered[known] = _found(self.threads, codes[known], self.who[known])
+        if equal is not None:
+            foreign &= ~equal
+        self.report(foreign | unordered, codes, other, foreign)
+
+    def report(self, bad: Array, codes: Array, other: str, foreign: Array) -> None:
+        """Report bad ones, of which the ``foreign`` ones meet those of another workgroup."""
+        if not bad.any():
+            return
+        first = int(np.flatnonzero(bad)[0])
+        code, threads = int(codes[first]), self.threads
+        text = (
+            f"{threads.name(int(self.who[first]))} {self.verb} {self.tensor.named(int(self.elements[first]))}"
+        )
+        text += f", which thread {code & _THREAD} of workgroup {code >> _WORKGROUP} {other}"
+        text += ", and nothing orders the two"
+        fix = BETWEEN_PROGRAMS if foreign[first] else ""
+        threads.batch.log.add("race", self.at, text, int(bad.sum()), fix)
 
 
 def _codes(threads: Threads, who: Array) -> Array:
@@ -193,16 +232,6 @@ def _found(threads: Threads, codes: Array, who: Array) -> tuple[Array, Array]:
 
 def _bits(data: Array) -> np.dtype[Any]:
     return np.dtype(f"u{data.dtype.itemsize}")
-
-
-def _report(
-    threads: Threads, at: Instruction, bad: Array, elements: Array, who: Array, what: str, other: str
-) -> None:
-    if bad.any():
-        first = int(np.flatnonzero(bad)[0])
-        text = f"{threads.name(int(who[first]))} {what} (element {int(elements[first])} of its memory)"
-        text += f", and nothing orders that with a {other} of it by another thread"
-        threads.batch.log.add("race", at, text, int(bad.sum()))
 
 
 def written_tensors(kernel: Kernel) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Products and sums that also count what a block reads past the end of a tensor."""
+"""Products, sums, maxima and minima that also count what a block reads past the end of a tensor."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gizml_tile.dtypes import F32
 from gizml_tile.errors import Place
 from gizml_tile.lowering.tile_passes.constants import compare, convert, evaluate
 from gizml_tile.nodes import COMPARISONS, MOVES, Const, Node, TileProgram, View
@@ -23,7 +24,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A product or sum that counts elements past the end of dimensions, where all of these are ragged."""
+    """An operation that counts elements past the end of dimensions, where all of these are ragged."""
 
     message: str
     place: Place | None
@@ -66,10 +67,11 @@ _FUNCTIONS: dict[str, Callable[[float], float]] = {
 
 
 def find_ragged(program: TileProgram) -> tuple[Finding, ...]:
-    """The products and sums that add something for elements past a tensor's end.
+    """The products and sums that add something for elements past a tensor's end, and maxima of them.
 
-    ``(A[i, k] + 1) @ (B[k, j] + 1)`` adds 1 for each of them, ``X[i, k].exp().sum(1)`` as well. What
-    is not known to be one value there, as behind a select by position, is not reported.
+    ``(A[i, k] + 1) @ (B[k, j] + 1)`` adds 1 for each of them, ``X[i, k].exp().sum(1)`` as well, and
+    ``X[i, k].max(1)`` is 0 where all elements are negative. What is not known to be one value there, as
+    behind a select by position, is not reported.
     """
     known: dict[Node, _Pasts] = {}
     findings = []
@@ -166,18 +168,49 @@ def _finding(node: Node, operands: list[_Pasts], program: TileProgram) -> Findin
         adds, sources = left.value * right.value, left.sources | right.sources
         if adds == 0:
             return None
+    elif node.op in ("max", "min") and node.dtype is F32:
+        return _extreme(node, operands[0][int(node.attr)], program)  # type: ignore[arg-type]
     else:
         return None
-    names = ", ".join(
-        f"{program.tensors[each.tensor].name} axis {each.axis} (blocks of {each.block})"
-        for each in sorted(sources, key=lambda each: (each.tensor, each.axis))
-    )
     what = "sum" if node.op == "sum" else "product"
     return Finding(
-        f"the {what} adds {_text(adds)} for each element past the end of {names}: read with another pad, or "
-        "choose the elements inside with select",
+        f"the {what} adds {_text(adds)} for each element past the end of {_names(sources, program)}: read "
+        "with another pad, or choose the elements inside with select",
         node.place,
         sources,
+    )
+
+
+def _extreme(node: Node, past: _Past | None, program: TileProgram) -> Finding | None:
+    """A maximum that what stands past the end may be, or a minimum."""
+    if past is None or not past.sources:
+        return None
+    pad = -math.inf if node.op == "max" else math.inf
+    harmless = node.op == "max" and past.value <= 0 and _is_nonnegative(node.args[0])
+    if past.value == pad or harmless:
+        return None
+    return Finding(
+        f"the {node.op} also takes {_text(past.value)} for each element past the end of "
+        f"{_names(past.sources, program)}, which may be the {node.op} itself: read with pad={_text(pad)}, or "
+        "choose the elements inside with select",
+        node.place,
+        past.sources,
+    )
+
+
+_NONNEGATIVE = frozenset("abs exp exp2 relu sigmoid sqrt softplus".split())
+
+
+def _is_nonnegative(node: Node) -> bool:
+    """Whether no element is negative whatever the tensors hold, as of distances and squares."""
+    square = node.op == "mul" and node.args[0] is node.args[1]
+    return square or node.op in _NONNEGATIVE or (node.op == "to" and _is_nonnegative(node.args[0]))
+
+
+def _names(sources: frozenset[Source], program: TileProgram) -> str:
+    return ", ".join(
+        f"{program.tensors[each.tensor].name} axis {each.axis} (blocks of {each.block})"
+        for each in sorted(sources, key=lambda each: (each.tensor, each.axis))
     )
 
 

@@ -83,7 +83,8 @@ def test_a_cost_is_a_mistake_only_where_it_is_strict(kernels, command):
     code, out, _ = command(*arguments)
     cost, last = out.splitlines()
     assert code == 0
-    assert cost.endswith(f"{kernels}:12:5: uncoalesced: 512 sectors where 128 would do")
+    assert f"{kernels}:12:5: uncoalesced: the lanes of a warp access 4 bytes of out each" in cost
+    assert "in all 512 pieces of 32 bytes where 128 would do; let blocks go along the axis" in cost
     assert last == "across for cuda (sm_90a): no errors, no warnings, 1 cost; simulated"
     assert command(*arguments, "--strict")[:2] == (3, out)
 
@@ -148,8 +149,9 @@ def test_the_report_as_json(kernels, command):
     (found,) = target.pop("found")
     assert target == {"kind": "cuda", "arch": "sm_90a", "ran": "simulated", "why": "", "printed": ""}
     assert found.pop("place")["file"].endswith(kernels)
-    text = "512 sectors where 128 would do"
-    assert found == {"kind": "uncoalesced", "severity": "cost", "text": text, "excerpt": "", "count": 384}
+    text = found.pop("text")
+    assert "in all 512 pieces of 32 bytes where 128 would do; let blocks go" in text
+    assert found == {"kind": "uncoalesced", "severity": "cost", "excerpt": "", "count": 384}
 
 
 def test_what_programs_print_is_of_the_tensors_of_the_seed(kernels, command):

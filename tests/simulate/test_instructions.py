@@ -409,7 +409,8 @@ def test_findings_read_well():
     out = np.zeros(8, np.float32)
     found = run(lambda k: k.at(3).put(0, k.number(1.0, F32), k.thread()), [out], threads=32)
     text = "kernel.py:3:1: out of bounds: store: thread 8 of workgroup 0 accesses element 8 of t0, "
-    assert str(found) == text + "which has shape [8] and strides [1]"
+    text += "which has shape [8] and strides [1]; this is a mistake of the compiler and not of the program"
+    assert str(found) == f"{text}; please report it with the kernel"
     assert found.of("race") == () and len(found) == 1 and found.wrong == found.found
     assert (found.found[0].file, found.found[0].line) == ("kernel.py", 3)
 

@@ -66,3 +66,37 @@ def test_a_trace_from_the_disk_warns_too(tmp_path):
         )
         assert done.stdout == "16.0\n"
         assert "program.py:9: TileWarning: the sum adds 1 for each element" in done.stderr
+
+
+def extremes(make, pad=0.0, columns=12):
+    x, out = np.zeros((8, columns), np.float32), np.zeros((8, 1), np.float32)
+
+    def body(p):
+        p.write(out, [8, 1]).put(make(p.read(x, [8, 16], pad=pad).at([0, 0])), [0, 0])
+
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        tile.run((1,), body)
+    return [str(each.message) for each in found]
+
+
+@pytest.mark.parametrize("make", [lambda t: t.max(1), lambda t: (t * 2).max(1), lambda t: t.min(1)])
+def test_extremes_that_the_pad_may_be(make):
+    (message,) = extremes(make)
+    assert "also takes 0 for each element past the end of" in message and "axis 1 (blocks of 16)" in message
+    assert "read with pad=inf" in message or "read with pad=-inf" in message
+    assert not extremes(make, columns=16)
+
+
+@pytest.mark.parametrize(
+    "make, pad",
+    [
+        (lambda t: t.max(1), -np.inf),
+        (lambda t: t.min(1), np.inf),
+        (lambda t: t.abs().max(1), 0.0),  # no distance is below 0
+        (lambda t: (t * t).max(1), 0.0),
+        (lambda t: (t < 1).max(1).to(tile.F32), 0.0),
+    ],
+)
+def test_extremes_that_the_pad_never_is(make, pad):
+    assert not extremes(make, pad)
