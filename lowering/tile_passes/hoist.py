@@ -18,11 +18,11 @@ def hoist(program: TileProgram, *, may_alias: bool = False) -> TileProgram:
 
 @dataclass
 class _Frame:
-    """A region on the way: the nodes that stay in it, and the innermost region around it it needs."""
+    """A region on the way: the nodes that stay in it, and the depths of the regions around it it needs."""
 
     loop: Node | None
     nodes: list[Node] = field(default_factory=list)
-    needs: int = 0
+    needs: set[int] = field(default_factory=set)
     reads: set[int] = field(default_factory=set)
 
 
@@ -47,10 +47,7 @@ class _Motion:
             self._level[each] = depth
         for node in region.nodes:
             self._place(node, depth)
-        for result in region.results:
-            level = self._level[result]
-            if level < depth:
-                frame.needs = max(frame.needs, level)
+        frame.needs |= {self._level[result] for result in region.results} - {depth}
         self._frames.pop()
         return Region(region.params, tuple(frame.nodes), self._values(region.results)), frame
 
@@ -58,19 +55,19 @@ class _Motion:
         return tuple([self._new.get(node, node) for node in nodes])
 
     def _place(self, node: Node, depth: int) -> None:
-        needs = max((self._level[arg] for arg in node.args), default=0)
+        needs = {self._level[arg] for arg in node.args}
         reads: set[int] = set()
         regions: list[Region] = []
         for region in node.regions:
             copy, inner = self._region(region, node if node.op == "loop" else None)
             regions.append(copy)
-            needs = max(needs, inner.needs)
+            needs |= inner.needs
             reads |= inner.reads
         if node.op in READS:
             reads.add(tensor_of(node))
         level = depth
         if node.op not in EFFECTS and not self._stored.get(node):
-            while level > needs and self._movable(self._frames[level], reads):
+            while level > max(needs, default=0) and self._movable(self._frames[level], reads):
                 level -= 1
         args = self._values(node.args)
         same = args == node.args and tuple(regions) == node.regions
@@ -80,11 +77,7 @@ class _Motion:
         frame = self._frames[level]
         frame.nodes.append(moved)
         frame.reads |= reads
-        if needs < level:
-            frame.needs = max(frame.needs, needs)
-        else:
-            below = [self._level[arg] for arg in node.args if self._level[arg] < level]
-            frame.needs = max([frame.needs, *below])
+        frame.needs |= needs - {level}
 
     def _movable(self, frame: _Frame, reads: set[int]) -> bool:
         """Whether a value with these reads may leave the region of a frame."""

@@ -136,6 +136,26 @@ def test_nothing_leaves_a_branch_but_the_branch_may_leave():
     assert "exp" in inside(after, 1, 0)
 
 
+def test_what_a_branch_in_a_branch_gives_holds_both_in_the_loop():
+    def body(p, x, y, n, out, ints):
+        C, one = p.write(out, [8, 8]), p.zeros([8, 8]) + 1
+
+        def turn(k, carried):
+            last, acc = carried
+
+            def otherwise():
+                # The condition of the inner branch needs the outer one, and what it gives the loop.
+                inner = p.cond(p.id(1) + p.id(0) < 1, lambda: one, lambda: last)
+                return inner
+
+            return [acc, p.cond(p.id(0) < 1, lambda: one, otherwise)]
+
+        C[0, 0] = p.loop(0, 3, [one, one + 1], turn)[0]
+
+    after = after_hoist(body)
+    assert "cond" in inside(after, 0) and "cond" not in inside(after)
+
+
 def test_a_branch_in_a_loop_holds_its_values_back_from_outer_loops():
     def body(p, x, y, n, out, ints):
         X, C = p.read(x, [8, 8]), p.write(out, [8, 8])
