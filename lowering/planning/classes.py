@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gizml_tile.nodes import COMBINING, ELEMENTWISE, Node, Region, TileProgram, axis_of
+from gizml_tile.nodes import COMBINING, ELEMENTWISE, Node, Region, TileProgram, axis_of, broadcast
 
 # Values that cost nothing to make in any layout, and everything made of such values alone.
 _MADE_ANYWHERE = frozenset({"const", "iota", "value", "scalar"})
@@ -151,7 +151,9 @@ def _relate(program: TileProgram, classes: dict[Node, Class]) -> None:
         elif node.op in ELEMENTWISE or node.op in ("gather", "scatter"):
             result = node.args[0] if node.op == "scatter" else node
             for arg in node.args if result in classes else ():
-                if arg in classes and arg.shape != result.shape:
+                # What is scattered may stretch over other operands, which then are no slices of it.
+                stretches = arg.shape != result.shape and broadcast(arg.shape, result.shape) == result.shape
+                if arg in classes and stretches:
                     axis = 0 if arg.shape[0] == 1 else 1
                     classes[arg].relations.append((classes[result], axis))
 

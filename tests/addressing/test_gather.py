@@ -121,6 +121,19 @@ def test_masks_of_blocks(method, along):
         agree(got[0], want)
 
 
+@pytest.mark.parametrize("stored, masked", [((1, 16), (8, 1)), ((8, 1), (1, 16)), ((8, 1), (8, 16))])
+def test_what_is_stored_and_its_mask_stretch_over_each_other(stored, masked):
+    x, y, keep = numbers(stored), numbers((8, 16), seed=1), numbers(masked, np.bool_)
+
+    def body(p):
+        mask = p.read(keep, list(masked))[0, 0]
+        p.write(y, [8, 16]).put(p.read(x, list(stored))[0, 0] + 1, [0, 0], mask=mask)
+
+    want = np.where(keep, x + 1, y)
+    for _, got in everywhere([1], body, [y]):
+        agree(got[0], want)
+
+
 def test_uniform_coordinates_and_numbers():
     x, y = numbers((5, 6, 7)), numbers((2, 8))
 
