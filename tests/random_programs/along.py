@@ -62,9 +62,10 @@ def _combined(writer: Writer, name: str, a: str, axis: int, turned: bool) -> str
 
         def fits(t: Type, shape: tuple[int, int] = shape) -> bool:
             both = broadcast(shape, t.shape) if t.dtype not in (None, MASK) else None
-            return both is not None and both[0] * both[1] <= writer.owner.limit and how.takes(first, t)
+            small = both is not None and both[0] * both[1] <= writer.owner.limit
+            return small and t.batch <= first.batch and how.takes(first, t)
 
-        tiles.append(writer.pick(fits, many=first.batch > 0) or a)
+        tiles.append(writer.pick(fits) or a)
     part = random.randrange(how.arity)
     shape = writer.joint(*tiles)
     if name == "reduce":
