@@ -5,9 +5,9 @@ from __future__ import annotations
 _INSTEAD = {
     "break": "every turn runs; shorten the range, or keep the old value with `x if m else y`",
     "continue": "every turn runs; keep the old value with `x if m else y`",
-    "return": "all of it is traced; assign the value to a name and return it at the end",
-    "yield": "it is traced once; collect the values after it",
-    "await": "it is traced once; await before it",
+    "return": "all of it is recorded; assign the value to a name and return it at the end",
+    "yield": "Python runs the body once, to record it; collect the values after it",
+    "await": "Python runs the body once, to record it; await before it",
     "while": "the number of turns is known at run time only; write `for k in range(...)`",
     "assert": "it is known at run time only; assert shapes and constants",
     "match": "it is known at run time only; compare, and choose with `x if m else y`",
@@ -15,19 +15,19 @@ _INSTEAD = {
     "and": "name the values first, then combine the masks",
     "or": "name the values first, then combine the masks",
 }
-_UNROLL = "loop over tile.unroll(...) to run it once a turn while the program is traced"
+_UNROLL = "loop over tile.unroll(...), whose body Python runs once a turn"
 
 IF_MASK = (
     "`if` on a mask of data: each element has its own answer; write `x if mask else y`, or "
     "mask.select(x, y)"
 )
 STORE = (
-    "storing an item of a Python object inside a device loop or branch, which is traced once; "
-    "give the value to a name, or loop over tile.unroll(...) to run the loop while the program is traced"
+    "storing an item of a Python object inside a device loop or branch, whose body Python runs once, to "
+    f"record it; give the value to a name, or {_UNROLL}"
 )
 WHILE_MASK = (
-    "`while` on a mask of data: the program has one way; compare indices, or loop over a range and keep the "
-    "old value with `x if m else y`"
+    "`while` on a mask of data: each element has its own answer, and the loop ends for all; compare "
+    "indices, or loop over a range and keep the old value with `x if m else y`"
 )
 WALRUS = "`:=` in the condition of a device loop, which is asked again and again: bind the name in the loop"
 IF_INDEX = "`if` on an index: compare it, as in `if n != 0:`"
@@ -54,9 +54,12 @@ def inside(word: str, what: str) -> str:
             advice += f", or {_UNROLL}"
         return f"`{word}` inside a device {what}: {advice}"
     if what == "loop":
-        return f"{word} inside a device loop changes a Python object, but the loop is traced once; {_UNROLL}"
+        return (
+            f"{word} inside a device loop changes a Python object, but Python runs the loop's body once, to "
+            f"record it; {_UNROLL}"
+        )
     return (
-        f"{word} inside a device branch changes a Python object, but both ways are traced; "
+        f"{word} inside a device branch changes a Python object, but both ways are recorded; "
         "give the value to a name that both ways assign"
     )
 

@@ -245,17 +245,18 @@ def _find(module: cst.Module) -> Function:
 def _check_kernel(node: Function, fail: object) -> None:
     assert callable(fail)
     if isinstance(node, cst.FunctionDef) and node.asynchronous is not None:
-        fail(node, "`async` on a kernel: it is traced once and awaits nothing; write `def`")
+        fail(node, "`async` on a kernel: its body runs once, to record it, and awaits nothing; write `def`")
     for each in _own_nodes(node.body):
         if isinstance(each, cst.Yield):
             fail(
                 each,
-                "`yield` in a kernel: its body is traced once; store values with C[i, j] = tile",
+                "`yield` in a kernel: its body runs once, to record it; store values with C[i, j] = tile",
             )
         if isinstance(each, cst.Await):
             fail(
                 each,
-                "`await` in a kernel: it is traced once and awaits nothing; await before the launch",
+                "`await` in a kernel: its body runs once, to record it, and awaits nothing; await before "
+                "the launch",
             )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gizml_tile.combining import built_in, trace_function
 from gizml_tile.dtypes import F64, I32, I64, MASK, U32, DType, integer_range, math_dtype
-from gizml_tile.lifting import axis_of_tile, describe, number, sizes
+from gizml_tile.lifting import axis_of_tile, describe, flag, number, sizes
 from gizml_tile.nodes import Combining, Const, Region, Sorting, broadcast
 from gizml_tile.operators import Operators
 from gizml_tile.tracing import Value, article, fail, noun
@@ -131,7 +131,7 @@ class AlongAxis(Operators):
             _, h = a.associative_scan(lambda a1, b1, a2, b2: (a1 * a2, b1 * a2 + b2), 1, b)
         """
         along = axis_of_tile(axis, "associative_scan")
-        return self._combined("associative_scan", function, along, others, reverse=bool(reverse))
+        return self._combined("associative_scan", function, along, others, reverse=flag(reverse, "reverse"))
 
     def sort(self, axis: object, *, descending: builtins.bool = False) -> Any:
         """The values along an axis in order, and where each of them was, in I32.
@@ -140,7 +140,7 @@ class AlongAxis(Operators):
         round if ``descending``. NaN come last in either direction.
         """
         along = axis_of_tile(axis, "sort")
-        return self._sorted("sort", along, self.shape[along], bool(descending))
+        return self._sorted("sort", along, self.shape[along], flag(descending, "descending"))
 
     def topk(self, k: builtins.int, axis: object, *, largest: builtins.bool = True) -> Any:
         """The k largest values along an axis (or smallest), the first of them first, and their places in I32.
@@ -150,8 +150,8 @@ class AlongAxis(Operators):
         along = axis_of_tile(axis, "topk")
         host, size = number(k), self.shape[along]
         if type(host) is not int or not 1 <= host <= size:
-            fail(f"topk takes 1 to {size}, the elements along the axis, found {describe(k)}")
-        return self._sorted("topk", along, host, bool(largest))
+            fail(f"topk takes 1 to {size} of the {size} elements along axis {along}, found {describe(k)}")
+        return self._sorted("topk", along, host, flag(largest, "largest"))
 
     def _sorted(self, name: str, axis: builtins.int, keep: builtins.int, descending: builtins.bool) -> Any:
         a = self._numbers(name)
@@ -180,12 +180,12 @@ class AlongAxis(Operators):
             fail(f"histogram counts integers, found {self._what()}; convert it with .to(I32)")
         found = sizes(bins, "histogram")
         if len(found) != 1:
-            fail(f"histogram takes the number of bins, found {describe(bins)}")
+            fail(f"histogram takes the number of bins, as in x.histogram(16), found {describe(bins)}")
         return self._make("histogram", (self,), found[0])
 
     def _extreme(self, op: str, axis: object, nan: str) -> Any:
         along = axis_of_tile(axis, op)
-        if nan not in _NAN_RULES:
+        if not isinstance(nan, str) or nan not in _NAN_RULES:
             fail(f'nan of {op} is "ignore" or "propagate", found {describe(nan)}')
         result = self._make(op, (self,), along)
         if nan == "ignore" or not self._dtype.is_float:
@@ -211,7 +211,7 @@ class AlongAxis(Operators):
         along = axis_of_tile(axis, name)
         counts = name == "cumsum" and self._dtype is MASK
         a = self._make("to", (self,), I32) if counts else self._numbers(name)
-        how = Combining(along, built_in(op, a.dtype), bool(reverse), commutative=True)
+        how = Combining(along, built_in(op, a.dtype), flag(reverse, "reverse"), commutative=True)
         return _scanned((a,), how)[0]
 
     def _combined(
@@ -224,11 +224,14 @@ class AlongAxis(Operators):
         reverse: builtins.bool = False,
     ) -> Any:
         if isinstance(function, Value) or not callable(function):
-            fail(f"{name} takes a function of two places' values, found {describe(function)}")
+            fail(
+                f"{name} takes a function of two values and then the axis, as in "
+                f"x.{name}(lambda a, b: a + b, 1), found {describe(function)}"
+            )
         tiles = [self._numbers(name)]
         for other in others:
             if not isinstance(other, AlongAxis):
-                fail(f"{name} takes tiles, found {describe(other)}")
+                fail(f"{name} takes tiles after the axis, found {describe(other)}")
             tiles.append(other._numbers(name))
         shape = broadcast(*(tile.shape for tile in tiles))
         if shape is None:

@@ -62,7 +62,7 @@ class TensorArgument(Unread):
     def __len__(self) -> int:
         from gizml_tile.tracing import fail
 
-        fail(f"the size of {self._name} is known at run time only: use {self._name}.shape[0]")
+        fail(f"the size of {self._name} is known only when the kernel runs; it is {self._name}.shape[0]")
 
     def __bool__(self) -> bool:
         return True
@@ -72,7 +72,7 @@ class TensorArgument(Unread):
 
         fail(
             f"{self._name} is a tensor: read a block of it first, "
-            f"A = p.read({self._name}, block), then A[i, k]"
+            f"A = p.read({self._name}, [rows, columns]), then A[i, k]"
         )
 
     def __setitem__(self, key: object, value: object) -> None:
@@ -80,7 +80,7 @@ class TensorArgument(Unread):
 
         fail(
             f"{self._name} is a tensor: write a block of it with "
-            f"C = p.write({self._name}, block), then C[i, j] = tile"
+            f"C = p.write({self._name}, [rows, columns]), then C[i, j] = tile"
         )
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from inspect import Signature, signature
-from typing import Any
+from typing import Any, NoReturn
 
 from gizml_tile.dtypes import DType
 from gizml_tile.helpful import no_attribute, wrong_call
@@ -34,6 +34,8 @@ class Batch(Many):
     """
 
     __slots__ = ("_tiles",)
+
+    _is_batch = True
 
     def __init__(self, tiles: Sequence[Tile]) -> None:
         self._tiles = tuple(tiles)
@@ -101,8 +103,29 @@ class Batch(Many):
     def __getitem__(self, place: object) -> Tile:
         host = number(place)
         if type(host) is not int or not -len(self) <= host < len(self):
-            fail(f"a tile of a batch of {len(self)} is taken by a host integer, found {describe(place)}")
+            fail(
+                f"a tile of a batch is taken by a Python integer, here of 0 to {len(self) - 1}, found "
+                f"{describe(place)}"
+            )
         return self._tiles[host]
+
+    def __setitem__(self, place: object, value: object) -> NoReturn:
+        fail(f"{self._told()} never changes; blocks are stored in an output, C[i, j, k] = batch")
+
+    def _no_number(self) -> NoReturn:
+        fail(f"{self._told()} is no Python number: its values are known only when the kernel runs")
+
+    def __float__(self) -> float:
+        self._no_number()
+
+    def __int__(self) -> int:
+        self._no_number()
+
+    def __index__(self) -> int:
+        self._no_number()
+
+    def __call__(self, *args: object, **named: object) -> NoReturn:
+        fail(f"{self._told()} is not called: properties such as x.T and x.shape have no parentheses")
 
     def __len__(self) -> int:
         return len(self._tiles)
@@ -111,7 +134,10 @@ class Batch(Many):
         return iter(self._tiles)
 
     def __bool__(self) -> bool:
-        fail("a batch of tiles has no truth value while the program is traced; choose with m.select(yes, no)")
+        fail(
+            "a batch of tiles is neither true nor false before the kernel runs; choose values with "
+            "m.select(yes, no)"
+        )
 
     def __repr__(self) -> str:
         return f"<Batch {list(self.shape)} {self.dtype}>"

@@ -62,10 +62,10 @@ class BatchIn(_Batches, In):
         super().__init__(trace, tensor, block[1:], pad)
         self._count = block[0]
 
-    def _read(self, mode: str, coords: object, mask: object) -> Any:
-        masks = self._masks(mask, mode)
-        places = self._places(mode, coords, mode)
-        return Batch([In._read(self, mode, each, own) for each, own in zip(places, masks, strict=True)])
+    def _read(self, mode: str, coords: object, mask: object, what: str = "") -> Any:
+        masks = self._masks(mask, what or mode)
+        places = self._places(mode, coords, what or mode)
+        return Batch([In._read(self, mode, each, own, what) for each, own in zip(places, masks, strict=True)])
 
 
 class BatchOut(_Batches, Out):
@@ -77,11 +77,11 @@ class BatchOut(_Batches, Out):
         super().__init__(trace, tensor, block[1:])
         self._count = block[0]
 
-    def _put(self, mode: str, tile: object, coords: object, mask: object) -> None:
-        what = "put" if mode == "at" else "put_window"
+    def _put(self, mode: str, tile: object, coords: object, mask: object, what: str = "") -> None:
+        what = what or ("put" if mode == "at" else "put_window")
         if isinstance(tile, Batch) and len(tile) not in (1, self._count):
             fail(f"{what} needs a batch of {self._count} tiles (or 1), found {list(tile.shape)}")
         tiles = tile.tiles if isinstance(tile, Batch) else (tile,)
         masks = self._masks(mask, what)
         for number, (each, own) in enumerate(zip(self._places(mode, coords, what), masks, strict=True)):
-            Out._put(self, mode, tiles[number % len(tiles)], each, own)
+            Out._put(self, mode, tiles[number % len(tiles)], each, own, what)

@@ -12,6 +12,19 @@ from gizml_tile.lifting import describe, lift, number
 from gizml_tile.nodes import ELEMENTWISE, Node, Region, make, param
 from gizml_tile.tracing import Trace, Value, article, fail, noun
 
+# What a person calls operations that have other names in the tile IR.
+_NAMES = {
+    "value": "index",
+    "index": "index",
+    "read": "read",
+    "put": "store",
+    "part": "sort",
+    "element": "index",
+    "loop": "loop",
+    "cond": "branch",
+    "iota": "iota",
+}
+
 
 def trace_function(
     trace: Trace,
@@ -29,7 +42,10 @@ def trace_function(
         given = called(function, f"the function of {what}", names, *operands)
         values = list(given) if isinstance(given, tuple | list) else [given]
         if len(values) != count:
-            fail(f"the function of {what} gives as many values as a place has ({count}), found {len(values)}")
+            fail(
+                f"the function of {what} gives as many values as it combines ({count}), found {len(values)}; "
+                f"with more tiles after the axis, x.{what}(function, axis, y), it combines as many together"
+            )
         results = tuple(
             _result(trace, value, dtype, what) for value, dtype in zip(values, dtypes, strict=True)
         )
@@ -37,7 +53,10 @@ def trace_function(
     known = {*region.params, *region.nodes}
     for node in region.nodes:
         if node.op != "const" and node.op not in ELEMENTWISE:
-            fail(f"the function of {what} computes element by element; it has no {node.op}")
+            fail(
+                f"the function of {what} computes with its operands and numbers, element by element; it has "
+                f"no {_NAMES.get(node.op, node.op)}"
+            )
         if not known.issuperset(node.args) or node.shape != (1, 1):
             _captures(what)
     if not known.issuperset(results):
@@ -47,7 +66,7 @@ def trace_function(
 
 def _result(trace: Trace, value: object, dtype: DType, what: str) -> Node:
     if not isinstance(value, Value) and number(value) is None:
-        fail(f"the function of {what} gives tiles, found {describe(value)}")
+        fail(f"the function of {what} gives what its operands become, found {describe(value)}")
     node = lift(trace, value, dtype, f"the function of {what}")
     if node.dtype is not dtype:
         fail(
@@ -58,7 +77,10 @@ def _result(trace: Trace, value: object, dtype: DType, what: str) -> Node:
 
 
 def _captures(what: str) -> None:
-    fail(f"the function of {what} uses its operands and numbers alone; give other tiles to {what} as well")
+    fail(
+        f"the function of {what} computes with its operands and numbers alone; give {what} other tiles after "
+        f"the axis, x.{what}(function, axis, y)"
+    )
 
 
 @lru_cache(maxsize=64)

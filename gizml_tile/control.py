@@ -42,10 +42,10 @@ def trace_loop(
     if isinstance(body, Value) or not callable(body):
         fail(f"{what} takes its body as a function of the turn and what it carries, found {describe(body)}")
     if not isinstance(step, Value) and number(step) == 0:
-        fail(f"the step of {what} is 0; use a step of 1 or -1")
+        fail("the step of a loop is 0; use a step of 1 or -1")
     place = here()
     limits = tuple(
-        lift_index(trace, each, f"the {name} of {what}")
+        lift_index(trace, each, f"the {name} of a loop")
         for name, each in (("start", start), ("stop", stop), ("step", step))
     )
     flat, counts = spread(inits)
@@ -67,7 +67,7 @@ def trace_loop(
         returned = called(body, f"the body of {what}", names, Index(block, k), carries)
         given, found = spread([returned] if single else _returned(returned, len(inits), what))
         if found != counts:
-            fail(f"{what} carries batches of {counts} tiles (0 for a tile), and a turn gives {found}")
+            fail(f"the loop carries batches of {counts} tiles (0 for a tile), and a turn gives {found}")
         known = [
             _Carried(named, owner, init, len(inits), single)
             for owner, init in zip(owners, carried[: len(flat)], strict=True)
@@ -115,11 +115,11 @@ def _asked(
         if isinstance(host, bool):
             result = trace.record("const", (), Const((1, 1), MASK, host))
         else:
-            result = _condition(trace, answer, f"the condition of {what}")
+            result = _condition(trace, answer, "the condition of a loop")
     for node in block.nodes:
         if node.regions or node.dtype is None:
             raise TileError(
-                f"the condition of {what} compares indices and nothing else; do that in the loop", node.place
+                "the condition of a loop compares indices and nothing else; do that in the loop", node.place
             )
     return block.region((result,))
 
@@ -151,11 +151,11 @@ def trace_cond(trace: Trace, condition: object, then: Callable[[], Any], otherwi
         no = called(otherwise, "a branch of cond", "nothing")
     (yes_values, counts), (no_values, others) = spread(_arm(yes)), spread(_arm(no))
     if counts != others and len(yes_values) == len(no_values):
-        fail(f"the functions of cond give batches of {counts} and of {others} tiles (0 for a tile)")
+        fail(f"the two ways of a branch give batches of {counts} and of {others} tiles (0 for a tile)")
     if len(yes_values) != len(no_values):
         fail(
             f"the two functions of cond give the same number of values, found {len(yes_values)} and "
-            f"{len(no_values)}"
+            f"{len(no_values)}; the one without a new value returns the old one"
         )
     pairs: list[tuple[Node, Node]] = []
     kept: list[Any] = []
@@ -211,12 +211,12 @@ def _carry(trace: Trace, value: object, what: str) -> Node:
     host = number(value)
     if host is None or isinstance(host, bool):
         fail(
-            f"{what} carries tiles, masks, indices and numbers, found {describe(value)}; keep other values "
+            f"a loop carries tiles, masks, indices and numbers, found {describe(value)}; keep other values "
             "out of the loop, or unroll it with tile.unroll"
         )
     if isinstance(host, float):
         return trace.record("const", (), Const((1, 1), F32, round_to(host, F32)))
-    return lift_index(trace, host, f"a carried value of {what}")
+    return lift_index(trace, host, "a carried value of a loop")
 
 
 def _returned(value: object, count: int, what: str) -> list[object]:
@@ -241,8 +241,7 @@ class _Carried:
 
     def __str__(self) -> str:
         name = carried_names(self.body, self.count, single=self.single)[self.number]
-        what = "fold" if self.single else "loop"
-        return f"the carried value `{name}`" if name else f"carried value {self.number} of {what}"
+        return f"the carried value `{name}`" if name else f"carried value {self.number} of the loop"
 
 
 def _turn(trace: Trace, value: object, param: Node, carried: _Carried) -> Node:
@@ -252,7 +251,7 @@ def _turn(trace: Trace, value: object, param: Node, carried: _Carried) -> Node:
         return node
     found = f"{article(noun(param))} before the loop and {article(noun(node))} after a turn"
     if carried.init.op == "index" and node.is_tile:
-        start = f"start it with p.zeros({list(node.shape)}) or p.full, not with an integer"
+        start = f"start it as a tile, with p.zeros({list(node.shape)}) or p.full, in place of an integer"
         raise TileError(f"{carried} changes: it is {found}; {start}", _place_in(trace.blocks[-1], node))
     _mismatch(f"{carried} changes: it is {found}", param, node, "before the loop", trace.blocks[-1])
 
@@ -261,7 +260,7 @@ def _number_beside(trace: Trace, value: object, other: Node, what: object) -> No
     """A host number as the kind of value that ``other`` is."""
     host = number(value)
     if host is None:
-        fail(f"{what} is {article(noun(other))}, found {describe(value)}")
+        fail(f"{what} is {article(noun(other))}, found {describe(value)}; give a value of the same kind")
     if other.is_index:
         if isinstance(host, float):
             return trace.record("const", (), Const((1, 1), F32, round_to(host, F32)))
@@ -293,17 +292,18 @@ def _place_in(block: Block, node: Node) -> Place | None:
     return node.place if node in block.nodes and node.place else here()
 
 
-def _condition(trace: Trace, condition: object, what: str = "cond") -> Node:
+def _condition(trace: Trace, condition: object, what: str = "a branch") -> Node:
     if isinstance(condition, Tile):
         node = trace.use(condition)
         if condition._uniform:
             return node
         if node.dtype is MASK:
             fail(
-                f"{what} takes a comparison of indices, found {describe(condition)} of data; choose elements "
-                "with m.select(yes, no)"
+                f"{what} takes a comparison of indices, as in i < n, found {describe(condition)} of data, "
+                "whose elements differ; choose elements with m.select(yes, no), or read a number of an "
+                "integer tensor with A.index([i])"
             )
-    fail(f"{what} takes a comparison of indices, as in i.lt(n), found {describe(condition)}")
+    fail(f"{what} takes a comparison of indices, as in i < n, found {describe(condition)}")
 
 
 def _arm(value: object) -> tuple[object, ...]:
@@ -322,7 +322,7 @@ class _Given:
 
     def __str__(self) -> str:
         name = returned_names(self.then, self.count)[self.number]
-        return f"`{name}`" if name else f"value {self.number} of cond"
+        return f"`{name}`" if name else f"value {self.number} of the branch"
 
 
 def _joined(trace: Trace, value: object, other: object, what: _Given) -> Node:

@@ -37,14 +37,14 @@ def trace_print(trace: Trace, values: tuple[object, ...]) -> None:
 def trace_check(trace: Trace, mask: object, text: object, value: object) -> None:
     """Record a ``check`` where the program is debugged."""
     if not isinstance(text, str):
-        fail(f"check takes a mask and then a text that says what is wrong, found {describe(text)}")
+        fail(f"check takes a mask and then a text that says what is wrong, found {describe(text)} second")
     host = number(mask)
     if isinstance(host, bool):
         chosen = trace.record("const", (), Const((1, 1), MASK, host))
     elif isinstance(mask, Tile) and mask.dtype is MASK:
         chosen = trace.use(mask)
     else:
-        fail(f"check takes a mask, such as x.lt(1), found {describe(mask)}")
+        fail(f"check takes a mask, such as x < 1, found {describe(mask)}")
     operands = (chosen, *(() if value is None else (_beside(trace, value, chosen),)))
     if trace.debugs():
         trace.record("check", operands, Message((text,)))
@@ -54,7 +54,10 @@ def _beside(trace: Trace, value: object, mask: Node) -> Node:
     """The value that is told beside the first element which is false."""
     host = number(value)
     if host is not None or not isinstance(value, Value):
-        fail(f"the value of check is a tile or an index, found {describe(value)}")
+        fail(
+            "the value of check is a tile or an index, which it tells beside the text, found "
+            f"{describe(value)}"
+        )
     node = trace.use(value)
     if node.is_index:
         node = trace.record("value", (node,), I64)

@@ -42,7 +42,7 @@ def program() -> Program:
     found = current()
     if found is None:
         fail(
-            "this runs only while a kernel is traced; call it from a kernel or from the body of tile.run"
+            "this is part of a program; call it from a kernel or from the body of tile.run"
         )
     return found
 

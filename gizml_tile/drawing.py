@@ -16,8 +16,9 @@ def draw(trace: Trace, seed: object, offset: object, shape: object, kind: object
     """What ``Program.random`` gives."""
     trace.check_open()
     found = tile_shape(shape, "random")
-    if kind not in RANDOM:
-        fail(f"random draws {', '.join(map(repr, RANDOM))}, found {describe(kind)}")
+    if not isinstance(kind, str) or kind not in RANDOM:
+        way = "; several sizes are one list, as in [8, 8]" if type(number(kind)) is int else ""
+        fail(f"random draws {', '.join(map(repr, RANDOM))}, found {describe(kind)}{way}")
     groups = (found[0], -(-found[1] // 4))
     args = (_seed(trace, seed), _counters(trace, offset, groups))
     node = trace.record("random", args, Random(found, str(kind)))
@@ -45,7 +46,10 @@ def _counters(trace: Trace, offset: object, groups: tuple[int, int]) -> Node:
     if isinstance(offset, Tile):
         node = trace.use(offset)
         if node.dtype is None or not node.dtype.is_integer:
-            fail(f"the offset of random is an index or an integer tile, found {describe(offset)}")
+            fail(
+                f"the offset of random is an index or an integer tile, found {describe(offset)}; convert it "
+                "with .to(I32), or count in integers, as with p.iota(shape, axis, tile.I32)"
+            )
         if broadcast(node.shape, groups) != groups:
             fail(
                 f"the offset of random has a counter for each four columns, here {list(groups)}, or sizes of "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from gizml_tile.dtypes import I32, I64, MASK, U32, U64
 from gizml_tile.lifting import describe, lift_index
 from gizml_tile.nodes import Const, Elements, Node, View, broadcast
@@ -34,7 +36,10 @@ def elements_at(
     shape = broadcast(*(node.shape for node in tiles)) if tiles else (1, 1)
     if shape is None:
         found = ", ".join(str(list(node.shape)) for node in tiles)
-        fail(f"the coordinates of {what} need shapes whose sizes are equal or 1, found {found}")
+        fail(
+            f"the coordinates of {what} need shapes whose sizes are equal or 1, found {found}; give rows as "
+            "a column [R, 1] and columns as a row [1, C]"
+        )
     _check_mask(chosen, shape, what)
     if not tiles and chosen is None and not combine:
         return tuple(nodes), View(tensor, (1,), "window", pad)
@@ -68,6 +73,11 @@ def masked_block(
 
 
 def _coordinate(trace: Trace, value: object, what: str) -> Node:
+    if isinstance(value, np.ndarray) and value.ndim:
+        fail(
+            f"a coordinate of {what} is an index or an integer tile, found {describe(value)}; p.iota(shape, "
+            "axis, tile.I32) counts, and blocks of an integer tensor hold places"
+        )
     if not isinstance(value, Tile):
         return lift_index(trace, value, f"a coordinate of {what}")
     node = trace.use(value)
@@ -82,7 +92,7 @@ def _mask(trace: Trace, mask: object, what: str) -> Node | None:
     if mask is None:
         return None
     if not isinstance(mask, Tile) or mask.dtype is not MASK:
-        fail(f"mask of {what} is a mask, found {describe(mask)}; make one by comparing, as in x.gt(0)")
+        fail(f"mask of {what} is a mask, found {describe(mask)}; make one by comparing, as in x > 0")
     return trace.use(mask)
 
 

@@ -24,6 +24,15 @@ _SIGNS = {
     "shl": "<<",
     "shr": ">>",
     "pow": "**",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "eq": "==",
+    "ne": "!=",
+    "and_": "&",
+    "or_": "|",
+    "xor": "^",
 }
 
 
@@ -72,8 +81,8 @@ def _check_types(op: str, a: Node, b: Node) -> None:
     integers = a.dtype.is_integer
     if op == "div" and integers:
         fail(
-            f"/ does not take integer tiles, found {noun(a)} and {noun(b)}; write // for the rounded-down "
-            "quotient, or convert with .to(F32)"
+            f"/ does not take integer tiles, found {article(noun(a))} and {article(noun(b))}; write // for "
+            "the rounded-down quotient, or convert with .to(F32)"
         )
     if integers and op == "pow":
         fail(f"** takes no exponents in {article(noun(b))}; convert both tiles with .to(F32)")
@@ -83,19 +92,25 @@ def _check_types(op: str, a: Node, b: Node) -> None:
             "convert with .to(F32)"
         )
     if not integers and op == "floordiv":
-        fail(f"// takes integer tiles, found {noun(a)} and {noun(b)}; for floats write (a / b).floor()")
+        fail(
+            f"// takes integer tiles, found {article(noun(a))} and {article(noun(b))}; for floats write (a / "
+            "b).floor()"
+        )
     if op == "mulhi" and promote(a.dtype, b.dtype) not in (I32, U32):
-        fail(f"mulhi takes integers of 32 bits or fewer, found {article(noun(a))} and {article(noun(b))}")
+        fail(
+            f"mulhi takes integers of 32 bits or fewer, found {article(noun(a))} and {article(noun(b))}; "
+            "convert both with .to(I32)"
+        )
     if not integers and op in BITWISE:
         fail(
             f"{op} takes masks or integer tiles, found {article(noun(a))} and {article(noun(b))}; "
-            "make a mask by comparing, as in x.gt(0)"
+            "make a mask by comparing, as in x.gt(0), or integers with .to(I32)"
         )
 
 
 def _check_divisor(op: str, left_type: DType | None, right: object) -> None:
     if op in _INTEGER_DIVISIONS and number(right) == 0 and (left_type is None or left_type.is_integer):
-        fail(f"{op} by 0")
+        fail(f"{op} by 0 has no result; divide by another number")
 
 
 def _check_shift(op: str, left_type: DType | None, right: object) -> None:

@@ -85,11 +85,11 @@ def _no_function(library: str, name: str, found: Foreign | None) -> NoReturn:
 
     place = here()
     it = _argument(place) or "x"
-    what = f"{library}.{name} takes values of the host, found {'a tile' if found is None else found._told()}"
+    takes = "arrays" if library == "np" else "tensors"
+    what = f"{library}.{name} takes {takes}, found {'a tile' if found is None else found._told()}"
     name = FUNCTIONS.get(name, name)
-    if not isinstance(found, Tile):
-        way = "read a block of the tensor first, A = p.read(tensor, block), and compute with A[i, k]"
-        raise TileError(f"{what}; {way}" if isinstance(found, Unread) else what, place)
+    if isinstance(found, Unread):
+        raise TileError(f"{what}, not a block of it; {found._way()}", place)
     if name in TILE:
         raise TileError(f"{what}; {TILE[name].format(it=it)}", place)
     method: Callable[..., Any] | None = getattr(Tile, name, None)

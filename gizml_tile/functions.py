@@ -6,10 +6,10 @@ import builtins
 from typing import TYPE_CHECKING, Any
 
 from gizml_tile.dtypes import F32, F64, I32, I64, MASK, DType, integer_range, math_dtype
-from gizml_tile.lifting import describe, lift, number, storage_type
+from gizml_tile.lifting import describe, flag, lift, number, storage_type, unread_hint
 from gizml_tile.nodes import APPROXIMABLE, UNARY_DOUBLE, Const, broadcast
 from gizml_tile.operators import Operators
-from gizml_tile.tracing import Value, fail
+from gizml_tile.tracing import Many, Value, fail
 
 if TYPE_CHECKING:
     from gizml_tile.tile import Tile
@@ -143,7 +143,13 @@ class Functions(Operators):
     def clamp(self, low: object = None, high: object = None) -> Tile:
         """``maximum(low)``, then ``minimum(high)``; None leaves one out. A NaN gives low, or else high."""
         if low is None and high is None:
-            fail("clamp takes a lower or an upper bound, found neither")
+            fail("clamp takes a lower or an upper bound, found neither; write x.clamp(0, 1)")
+        for bound in (low, high):
+            if bound is not None and not isinstance(bound, Value | Many) and number(bound) is None:
+                fail(
+                    f"the bounds of clamp are tiles, indices and numbers, found "
+                    f"{describe(bound)}{unread_hint(bound)}"
+                )
         above: Any = self if low is None else self._operate("maximum", self, low)
         return above if high is None else above.minimum(high)  # type: ignore[no-any-return]
 
@@ -201,7 +207,7 @@ class Functions(Operators):
         return self._power(self, exponent, approx)
 
     def _power(self, base: object, exponent: object, approx: builtins.bool = False) -> Tile:
-        attr = self._block.trace.approximation(builtins.bool(approx))
+        attr = self._block.trace.approximation(flag(approx, "approx"))
         return self._operate("pow", base, exponent, attr)  # type: ignore[no-any-return]
 
     def _integer_power(self, exponent: int) -> Tile:
@@ -251,7 +257,7 @@ class Functions(Operators):
 
         U32 have no signs anyway.
         """
-        return self._operate("mulhi", self, other, builtins.bool(unsigned))  # type: ignore[no-any-return]
+        return self._operate("mulhi", self, other, flag(unsigned, "unsigned"))  # type: ignore[no-any-return]
 
     def bitcast(self, dtype: object) -> Tile:
         """The same bits as another type of the same width: F32, I32 and U32, F16, BF16, I16 and
@@ -267,7 +273,9 @@ class Functions(Operators):
             )
         return self._make("bitcast", (self,), kind)
 
-    def __pow__(self, exponent: object) -> Tile:
+    def __pow__(self, exponent: object, modulus: object = None) -> Tile:
+        if modulus is not None:
+            fail(f"pow() of {self._what()} takes no third argument; write x.pow(n).mod(m)")
         return self.pow(exponent)
 
     def __rpow__(self, base: object) -> Tile:
@@ -294,7 +302,7 @@ class Functions(Operators):
         if self.dtype is F64 and op not in UNARY_DOUBLE:
             fail(f"{op} is there in F32, found {self._what()}; write x.to(F32).{op}(), which gives F32")
         if op in APPROXIMABLE:
-            approximate = self._block.trace.approximation(builtins.bool(approx))
+            approximate = self._block.trace.approximation(flag(approx, "approx"))
             return self._make(op, (self,), approximate and self.dtype is not F64)
         return self._make(op, (self,))
 

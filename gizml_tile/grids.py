@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gizml_tile.errors import TileError, here
+from gizml_tile.helpful import called
 
 Grid = tuple[int, ...]
 GridSpec = int | tuple[int, ...] | list[int] | Callable[..., Any]
@@ -29,7 +30,8 @@ def as_grid(value: object, what: str = "the grid") -> Grid:
     """A grid as one to three sizes. Raises TileError at the call's line for anything else."""
     sizes = list(value) if isinstance(value, tuple | list) else [value]
     if not 1 <= len(sizes) <= 3:
-        raise TileError(f"{what} has {len(sizes)} sizes {tuple(sizes)}; a grid has 1 to 3", here())
+        way = "" if len(sizes) < 4 else "; count two axes by one, and divide p.id"
+        raise TileError(f"{what} has {len(sizes)} sizes {tuple(sizes)}; a grid has 1 to 3{way}", here())
     result: list[int] = []
     for size in sizes:
         if isinstance(size, bool | np.bool_) or not isinstance(size, int | np.integer):
@@ -39,9 +41,15 @@ def as_grid(value: object, what: str = "the grid") -> Grid:
                 here(),
             )
         if size < 0:
-            raise TileError(f"{what} {tuple(sizes)} has a negative size", here())
+            raise TileError(
+                f"{what} {tuple(sizes)} has a negative size; sizes count programs, from 0 up", here()
+            )
         if size >= 2**31:
-            raise TileError(f"{what} {tuple(sizes)} has a size of 2^31 programs or more", here())
+            raise TileError(
+                f"{what} {tuple(sizes)} has a size of 2^31 programs or more; let each do more, in larger "
+                "blocks",
+                here(),
+            )
         result.append(int(size))
     return tuple(result)
 
@@ -72,7 +80,9 @@ def resolve(spec: object, kernel: str, arguments: Mapping[str, object]) -> Grid:
             )
     if named is not None:
         arguments = {name: arguments[name] for name in named if name in arguments}
-    return as_grid(spec(**arguments), f"the grid of {kernel}")
+    takes = ", ".join(arguments)
+    given = called(spec, f"the grid function of {kernel}", f"{takes} by name", **arguments)
+    return as_grid(given, f"the grid of {kernel}")
 
 
 def _parameters(function: Callable[..., object]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:

@@ -93,7 +93,7 @@ PROGRAM = _table(
         "zeros_like full_like ones_like": "{it}.full(x.shape, value) makes a tile of another's shape",
         "where select": "mask.select(yes, no) chooses by a mask",
         "matmul mm": "write a @ b",
-        "static_range unroll": "tile.unroll(n) runs a loop while the kernel is traced",
+        "static_range unroll": "tile.unroll(n) is a loop that Python runs: its body is recorded once a turn",
         "atomic_add atomic_max atomic_min": (
             "outputs have it: C.scatter_add(tile, coordinates), scatter_max, scatter_min"
         ),
@@ -171,7 +171,7 @@ MODULE = _table(
         "zeros full random": "the program makes tiles: p.zeros([rows, columns]), p.full, p.iota, p.random",
         "ones empty": "p.full([rows, columns], value) makes a tile of one value",
         "range arange_": "loops are over Python's range(n)",
-        "static_range": "tile.unroll(n) runs a loop while the kernel is traced",
+        "static_range": "tile.unroll(n) is a loop that Python runs: its body is recorded once a turn",
         "where": "mask.select(yes, no) chooses by a mask, also written `yes if mask else no`",
         "cat": "x.concat(other, axis) puts one tile beside another",
         "float32 fp32 f32 single": "the storage type is tile.F32",

@@ -22,6 +22,7 @@ _MEANINGS = {
     "count axis": _GRID_AXIS,
     "dim axis": "the axis is a dimension of the tensor, from 0",
     "blocks axis": "the axis is a dimension of the tensor, from 0",
+    "batch axis": "the axis is 1 (down the rows) or 2 (along the columns)",
     "axis": "the axis is 0 (down the rows) or 1 (along the columns)",
     "block": "the block's sizes are a list such as [64, 64]",
     "coords": "the coordinates are a list with one number for each dimension of the tensor",
@@ -31,6 +32,8 @@ _MEANINGS = {
     "body": "the body is a function of the program",
 }
 
+# How alike two names are, of 0 to 1, for the one to be proposed in place of the other.
+_NEAR = 0.5
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -103,13 +106,13 @@ def told(function: _Function, *, method: bool = False) -> _Function:
     return cast(_Function, call)
 
 
-def called(function: Callable[..., Any], what: str, names: str, *args: Any) -> Any:
+def called(function: Callable[..., Any], what: str, names: str, *args: Any, **named: Any) -> Any:
     """What a function of the person's gives. Raises TileError where it does not take such arguments.
 
     ``what`` is what the function is in errors, ``names`` what it is called with.
     """
     try:
-        return function(*args)
+        return function(*args, **named)
     except TypeError as error:
         traceback = error.__traceback__
         if traceback is not None and traceback.tb_next is None and inspect.isroutine(function):
@@ -133,7 +136,8 @@ def _parameters_of(function: Callable[..., Any]) -> str | None:
 def missing_name(what: str, known: Iterable[str], name: str, habits: str) -> TileAttributeError:
     """The error for a name that a module of ours does not have."""
     place = here()
-    advice = _habit(habits, name, _receiver(place, name) or "tile") or nearest(name, known)
+    it = _receiver(place, name) or "tile"
+    advice = _habit(habits, name, it) or _of_a_value(name) or nearest(name, known)
     return TileAttributeError(f"{what} has no {name!r}{advice}", place)
 
 
@@ -143,7 +147,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
     public = [each for each in known if not each.startswith("_")]
     lower = {each.lower(): each for each in public}
-    near = difflib.get_close_matches(name.lower(), lower, 1, 0.6)
+    near = difflib.get_close_matches(name.lower(), lower, 1, _NEAR)
     return f"; did you mean {lower[near[0]]!r}?" if near else ""
 
 
@@ -179,6 +183,16 @@ def _elsewhere(kind: type, name: str, it: str) -> str:
     if issubclass(kind, In) and hasattr(Out, name):
         return f"; it is of outputs: C = p.write(tensor, block), then C.{name}(...)"
     return ""
+
+
+def _of_a_value(name: str) -> str:
+    """That a name is a method of tiles or of the program."""
+    from gizml_tile.program import Program
+    from gizml_tile.tile import Tile
+
+    if hasattr(Tile, name):
+        return f"; it is of tiles: x.{name}(...)"
+    return f"; it is of the program: p.{name}(...)" if hasattr(Program, name) else ""
 
 
 def _receiver(place: Place | None, name: str) -> str:
@@ -220,7 +234,8 @@ def _wrong(
         return f"{name} has two values for {twice!r}; write {form}"
     missing = [each.name for each in by_place[given:] if each.default is _EMPTY and each.name not in named]
     if missing:
-        meanings = "".join(f"; {meaning}" for each in missing if (meaning := _meaning(name, each)))
+        owner = "batch" if method and getattr(args[0], "_is_batch", False) else name
+        meanings = "".join(f"; {meaning}" for each in missing if (meaning := _meaning(owner, each)))
         return f"{name} needs {' and '.join(map(repr, missing))}: write {form}{meanings}"
     count = f"{len(by_place)} argument{'s' * (len(by_place) != 1)}" if by_place else "no arguments"
     keyword = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]

@@ -215,7 +215,7 @@ class Index(Operators):
         if isinstance(host, float):
             fail(f"{op} of an index and {host!r}: indices are integers; make a tile with i.value()")
         if op in _DIVISIONS and other is right and host == 0:
-            fail(f"{op} by 0")
+            fail(f"{op} by 0 has no result; divide by another number")
         if host is None and not isinstance(other, Value):
             hint = "; to test for None write `is None`" if other is None else ""
             fail(f"{op} takes an index, an integer or a tile, found {describe(other)}{hint}")

@@ -15,7 +15,7 @@ from gizml_tile.debugging import asked
 from gizml_tile.dtypes import F32, I64
 from gizml_tile.errors import Place, TileError, here
 from gizml_tile.grids import GridSpec, resolve
-from gizml_tile.helpful import told
+from gizml_tile.helpful import Helpful, told
 from gizml_tile.launch import CacheInfo, State, Traces, lock
 from gizml_tile.program import Program
 from gizml_tile.repeat import Repeat, Repeats, key_of, repeat_of
@@ -33,12 +33,15 @@ _OPTIONS = ("stream", "debug", *OPTIONS)
 _NUMBERS = {"int": I64, "float": F32}
 
 
-class _Written:
+class _Written(Helpful):
     """A function of the person's, with the source it had when it was decorated, rewritten on first use."""
 
     __name__: str
     __qualname__: str
     __wrapped__: Callable[..., Any]
+
+    _example = "kernel"
+    _habits = "KERNEL"
 
     def __init__(self, function: FunctionType, kind: What, depth: int) -> None:
         self._kind: What = kind
@@ -53,6 +56,9 @@ class _Written:
 
     def __reduce__(self) -> str:
         return self.__qualname__
+
+    def _told(self) -> str:
+        return f"the {self._kind} {self.__name__}"
 
     def __repr__(self) -> str:
         return f"<{self._kind} {self.__name__}>"
@@ -232,7 +238,7 @@ class Kernel(_Written):
         tracing = active()
         if tracing is not None:
             raise TileError(
-                f"kernel {self._name} is called while {tracing.name} is traced; a kernel is launched from "
+                f"kernel {self._name} is called inside of {tracing.name}; a kernel is launched from "
                 "outside: write what kernels share as a @tile.function",
                 here(),
             )
@@ -311,10 +317,13 @@ class Kernel(_Written):
         return self._rewritten.function(p, *frame, **constants)
 
 
-class Gridded:
+class Gridded(Helpful):
     """A kernel with a grid: what ``kernel[grid]`` gives."""
 
     __slots__ = ("_kernel", "grid")
+
+    _example = "kernel[grid]"
+    _habits = "KERNEL"
 
     def __init__(self, kernel: Kernel, grid: GridSpec | None) -> None:
         self._kernel = kernel
@@ -323,6 +332,9 @@ class Gridded:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Launch on this grid; the written tensors in the order of the ``write`` calls."""
         return self._kernel._launch(self.grid, args, named)
+
+    def _told(self) -> str:
+        return f"{self._kernel._told()} with a grid"
 
     def __repr__(self) -> str:
         return f"<{self._kernel!r} on {self.grid!r}>"

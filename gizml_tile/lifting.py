@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import NoReturn
 
@@ -42,6 +43,11 @@ def number(value: object) -> Number | None:
     return float(value) if isinstance(value, float) else None
 
 
+_VIEWS = ("gizml_tile.views", "gizml_tile.batch_views")
+# Longer lists are told by their type alone.
+_SHOWN = 40
+
+
 def describe(value: object) -> str:
     """A few words for what was found where something else was wanted."""
     if isinstance(value, Value):
@@ -53,14 +59,18 @@ def describe(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"a NumPy array of shape {list(value.shape)}"
     if isinstance(value, DType):
-        return value.name
+        return f"tile.{value.name}"
+    if isinstance(value, tuple | list) and len(text := repr(value)) <= _SHOWN and "<" not in text:
+        return text
     if value is None or value is Ellipsis or isinstance(value, bool | int | float | str):
         return repr(value)
     if isinstance(value, type):
         return f"the type {value.__name__}"
+    if inspect.isroutine(value):
+        return "a lambda" if value.__name__ == "<lambda>" else f"the function {value.__name__}"
     name = type(value).__name__
-    if type(value).__module__ == "gizml_tile.views":
-        return f"an {'input' if name == 'In' else 'output'}, not a block of it"
+    if type(value).__module__ in _VIEWS:
+        return f"an {'input' if name.endswith('In') else 'output'}, not a block of it"
     if type(value).__module__ == "gizml_tile.program":
         return "the program"
     return article(f"value of type {name}")
@@ -100,11 +110,12 @@ def sizes(value: object, what: str, most: int = 2) -> tuple[int, ...]:
         host = number(item)
         if isinstance(item, Value):
             fail(
-                f"the sizes of {what} are compile-time constants, found {describe(item)}; "
-                "make the size a keyword-only parameter"
+                f"the sizes of {what} are known before the kernel runs, found {describe(item)}; make the "
+                "size a constant: a parameter after a *, as in def kernel(p, x, *, BLOCK=128)"
             )
         if type(host) is not int:
-            fail(f"the sizes of {what} are integers, found {describe(item)}")
+            way = "; a // b gives an integer" if type(host) is float else ""
+            fail(f"the sizes of {what} are integers, found {describe(item)}{way}")
         if host < 1:
             fail(f"the sizes of {what} are at least 1, found {host}")
         found.append(host)
@@ -122,11 +133,32 @@ def tile_shape(value: object, what: str) -> tuple[int, int]:
     return (1, found[0]) if len(found) == 1 else (found[0], found[1])
 
 
+_OF_ALL = frozenset("sum max min prod any all".split())
+
+
+def _asks_all(value: object) -> bool:
+    """Whether an axis is one of those that mean all elements elsewhere."""
+    return value is None or isinstance(value, tuple | list)
+
+
+def flag(value: object, what: str) -> bool:
+    """True or False, of Python or NumPy."""
+    host = number(value)
+    if not isinstance(host, bool):
+        fail(f"{what} is True or False, found {describe(value)}")
+    return host
+
+
 def axis_of_tile(value: object, what: str) -> int:
     """0 for rows or 1 for columns, from an axis of -2 to 1."""
     host = number(value)
     if type(host) is not int or not -2 <= host <= 1:
-        fail(f"the axis of {what} is 0 or 1 (or -2, -1), found {describe(value)}")
+        all_of = what in _OF_ALL and _asks_all(value)
+        way = f"; for all elements write x.{what}(1).{what}(0)" if all_of else ""
+        fail(
+            f"the axis of {what} is 0 (down the rows) or 1 (along the columns), or -2 and -1, found "
+            f"{describe(value)}{way}"
+        )
     return host % 2
 
 
@@ -134,20 +166,39 @@ def storage_type(value: object, what: str) -> DType:
     """A storage type from a DType or a NumPy or ml_dtypes type."""
     dtype = as_dtype(value) if not isinstance(value, Value) else None
     if dtype is None:
-        known = ", ".join(each.name for each in DType)
-        fail(f"{what} takes a storage type ({known}), found {describe(value)}")
+        fail(
+            f"{what} takes a storage type such as tile.F32, found "
+            f"{describe(value)}{_nearest_type(value, what)}"
+        )
     return dtype
+
+
+def _nearest_type(value: object, what: str) -> str:
+    """What to write in place of something that is no storage type."""
+    if isinstance(value, str):
+        near = next((each for each in DType if each.text == value.lower().strip()), None)
+        return f"; write tile.{near.name}" if near is not None else "; help(tile.DType) lists them"
+    if type(number(value)) is int and what in ("zeros", "full", "iota"):
+        return "; several sizes are one list, as in p.zeros([8, 8])"
+    other = as_dtype(str(value).removeprefix("torch.")) if type(value).__name__ == "dtype" else None
+    if other is not None:
+        return f"; write tile.{other.name}"
+    return "; help(tile.DType) lists them" if isinstance(value, type) else ""
 
 
 def integer(value: object, what: str) -> int:
     """A host integer that fits an index."""
     host = number(value)
     if type(host) is not int:
-        hint = "; tiles are not indices" if isinstance(value, Value) else ""
+        hint = ""
+        if isinstance(value, Value | Many):
+            hint = "; tiles are not indices, which are read from an integer tensor with A.index([i])"
+        elif type(host) is float:
+            hint = "; a // b gives an integer"
         fail(f"{what} takes an index or an integer, found {describe(value)}{hint}")
     low, high = integer_range(I64)
     if not low <= host <= high:
-        fail(f"{what}: {host} does not fit the 64 bits of an index")
+        fail(f"{what} takes integers of 64 bits, found {host}")
     return host
 
 
@@ -192,12 +243,22 @@ def lift(trace: Trace, value: object, beside: DType | None, what: str) -> Node:
     return trace.record("const", (), Const((1, 1), dtype, int(host)))
 
 
-def _no_tile(value: object, what: str) -> NoReturn:
-    hint = ""
+def unread_hint(value: object) -> str:
+    """What to write in place of a tensor, or a view of one, of which a block is meant."""
     if isinstance(value, TensorArgument | np.ndarray) or hasattr(type(value), "__dlpack__"):
-        hint = "; read a block of it: A = p.read(tensor, block), then A.at([i, j])"
-    elif type(value).__module__ == "gizml_tile.views":
-        hint = "; take a block: A.at([i, j])"
-    elif value is None:
+        name = value.name if isinstance(value, TensorArgument) else "tensor"
+        return f"; read a block of it: A = p.read({name}, block), then A[i, j]"
+    if type(value).__module__ not in _VIEWS:
+        return ""
+    if type(value).__name__.endswith("Out"):
+        return "; blocks of an output are not read, but those of A = p.read(tensor, block) are: A[i, j]"
+    return "; take a block: A[i, j]"
+
+
+def _no_tile(value: object, what: str) -> NoReturn:
+    hint = unread_hint(value)
+    if value is None:
         hint = "; to test for None write `is None`"
+    elif isinstance(value, Many):
+        hint = "; each of its tiles is taken as in b[0]"
     fail(f"{what} takes a tile, an index or a number, found {describe(value)}{hint}")

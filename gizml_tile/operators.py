@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from gizml_tile.dtypes import MASK
 from gizml_tile.tracing import Value, article, fail, noun
 
 
@@ -115,20 +116,36 @@ class Operators(Value):
         return self
 
     def __bool__(self) -> bool:
-        fail(
-            f"{self._what()} has no truth value while the program is traced; combine masks with and_, or_ "
-            "and not_, choose values with m.select(yes, no), branch with p.cond(condition, then, otherwise), "
-            "and take the larger of two with maximum"
-        )
+        if self._node.is_index:
+            way = "compare it, as in i.ne(0), and branch with p.cond(condition, then, otherwise)"
+        elif self._node.dtype is not MASK:
+            way = "make a mask by comparing, as in x.gt(0), and choose values with m.select(yes, no)"
+        elif getattr(self, "_uniform", False):
+            way = (
+                "branch with p.cond(condition, then, otherwise), choose values with m.select(yes, no), and "
+                "combine masks with and_, or_ and not_"
+            )
+        else:
+            way = (
+                "choose values with m.select(yes, no), combine masks with and_, or_ and not_, and take the "
+                "larger of two tiles with maximum"
+            )
+        fail(f"{self._what()} is neither true nor false before the kernel runs; {way}")
 
     def __iter__(self) -> NoReturn:
-        fail(f"{self._what()} is not a sequence and cannot be iterated or unpacked")
+        way = (
+            "loop up to it with p.loop(start, stop, inits, body), in a kernel with `for k in range(n):`"
+            if self._node.is_index
+            else "its elements are combined with x.sum(axis) or x.max(axis), and parts of it are x[a:b]"
+        )
+        fail(f"{self._what()} is not a sequence and cannot be iterated or unpacked; {way}")
 
     def __len__(self) -> int:
-        fail(f"{self._what()} has no len(); the sizes of a tile are its .shape")
+        way = "an index is one integer" if self._node.is_index else "the sizes of a tile are its .shape"
+        fail(f"{self._what()} has no len(); {way}")
 
     def __contains__(self, item: object) -> bool:
-        fail(f"`in` does not search {self._what()}; compare with == and reduce the mask with .max(axis)")
+        fail(f"`in` does not search {self._what()}; compare with == and reduce the mask with .any(axis)")
 
     def __getitem__(self, key: object) -> Any:
         fail(
@@ -138,27 +155,42 @@ class Operators(Value):
 
     def __setitem__(self, key: object, value: object) -> None:
         fail(
-            f"{self._what()} is immutable; blocks are stored in an output, C = p.write(c, block), "
-            "with C[i, j] = tile"
+            f"{self._what()} never changes; values chosen by a mask are m.select(yes, no), and blocks are "
+            "stored in an output, C = p.write(c, block), with C[i, j] = tile"
         )
 
+    def __delitem__(self, key: object) -> NoReturn:
+        fail(f"{self._what()} never changes; parts of it are taken, as in x[a:b]")
+
     def __float__(self) -> float:
-        fail(f"{self._what()} is known at run time only and is no host number; use its methods")
+        self._no_number()
 
     def __int__(self) -> int:
-        fail(f"{self._what()} is known at run time only and is no host number; use its methods")
+        self._no_number()
+
+    def __complex__(self) -> complex:
+        self._no_number()
+
+    def _no_number(self) -> NoReturn:
+        way = (
+            "compute with it as it is, or with the tile that i.value() makes of it"
+            if self._node.is_index
+            else "compute with methods of tiles, as with x.exp() in place of math.exp(x)"
+        )
+        fail(f"{self._what()} is no Python number: its value is known only when the kernel runs; {way}")
 
     def __index__(self) -> int:
         fail(
-            f"{self._what()} is known at run time only and cannot be a host integer; for range() write "
-            "p.loop(start, stop, inits, body), and make sizes keyword-only constants"
+            f"{self._what()} is known only when the kernel runs, and a Python integer is needed before; for "
+            "range() write p.loop(start, stop, inits, body), and make sizes and list positions constants: "
+            "parameters after a *"
         )
 
     def __round__(self, digits: object = None) -> Any:
         fail(f"round() does not take {self._what()}, which is an integer")
 
     def __call__(self, *args: object, **keywords: object) -> NoReturn:
-        fail(f"{self._what()} is not callable")
+        fail(f"{self._what()} is not called: properties such as x.T and x.shape have no parentheses")
 
     def __copy__(self) -> Any:
         return self

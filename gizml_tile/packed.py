@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from gizml_tile.dtypes import F32, I8, I32, MASK, U8, DType
-from gizml_tile.lifting import axis_of_tile, describe
+from gizml_tile.lifting import axis_of_tile, describe, flag
 from gizml_tile.operators import Operators
 from gizml_tile.tracing import article, fail, noun
 
@@ -46,6 +46,7 @@ class Packed(Operators):
             w = p.read(weights, [BK // 2, BN])[k, j].unpack4(0)    # [BK, BN]
         """
         tile, along = self._bytes("unpack4"), axis_of_tile(axis, "unpack4")
+        signed = flag(signed, "signed")
         if signed:
             low, high = tile.shl(28).shr(28), tile.shl(24).shr(28)
         else:
@@ -62,7 +63,10 @@ class Packed(Operators):
         tile: Any = self
         if not self.dtype.is_integer:
             fail(f"pack4 takes integers, found {self._what()}; round and convert it, as in x.round().to(I8)")
-        first, second = tile.deinterleave(axis_of_tile(axis, "pack4"))
+        along = axis_of_tile(axis, "pack4")
+        if self.shape[along] % 2:
+            fail(f"pack4 needs an even size along axis {along}, found {list(self.shape)}; two go in a byte")
+        first, second = tile.deinterleave(along)
         return first.and_(15).or_(second.and_(15).shl(4)).to(U8)  # type: ignore[no-any-return]
 
     def scale_blocks(self, scales: object, axis: object) -> Tile:
@@ -81,7 +85,10 @@ class Packed(Operators):
 
         along = axis_of_tile(axis, "scale_blocks")
         if not isinstance(scales, Tile):
-            fail(f"scale_blocks takes a tile of scales, found {describe(scales)}")
+            fail(
+                f"scale_blocks takes a tile of scales, found {describe(scales)}; by one number multiply with "
+                "*"
+            )
         if self.dtype is MASK:
             fail(f"scale_blocks does not take {self._what()}; convert it with .to(F32)")
         if not (scales.dtype.is_float or scales.dtype is U8):
@@ -90,8 +97,8 @@ class Packed(Operators):
         size, count = self.shape[along], scales.shape[along]
         if size % count or self.shape[1 - along] != scales.shape[1 - along]:
             fail(
-                f"scale_blocks along axis {along} of {list(self.shape)} needs scales of a shape that divides "
-                f"that size and has the other, found {list(scales.shape)}"
+                f"scale_blocks along axis {along} of {list(self.shape)} needs scales of "
+                f"{_scales(self.shape, along)}, found {list(scales.shape)}"
             )
         tile: Any = self
         if along == 0:
@@ -103,8 +110,16 @@ class Packed(Operators):
 
     def _bytes(self, what: str) -> Any:
         if self.dtype not in (I8, U8):
-            fail(f"{what} takes bytes (I8 or U8), found {self._what()}")
+            fail(f"{what} takes bytes (I8 or U8), found {self._what()}; read the packed tensor as tile.U8")
         return self
+
+
+def _scales(shape: tuple[builtins.int, builtins.int], along: builtins.int) -> str:
+    """The shapes that scales for blocks of a tile may have."""
+    rows, columns = shape
+    if along == 0:
+        return f"[n, {columns}], where n divides {rows}"
+    return f"[{rows}, n], where n divides {columns}"
 
 
 def _powers(exponents: Any) -> Any:

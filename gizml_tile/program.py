@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from gizml_tile import debugging
-from gizml_tile.arguments import ScalarArgument
+from gizml_tile.arguments import ScalarArgument, TensorArgument
 from gizml_tile.batch import Batch
 from gizml_tile.batch_views import BatchIn, BatchOut
 from gizml_tile.control import trace_cond, trace_loop, trace_while
 from gizml_tile.drawing import draw
 from gizml_tile.dtypes import F32, I64, MASK
 from gizml_tile.errors import TileError, here
-from gizml_tile.helpful import Fixed, called
+from gizml_tile.helpful import Fixed, called, nearest
 from gizml_tile.index import Index
 from gizml_tile.lifting import (
     axis_of_tile,
@@ -32,7 +32,7 @@ from gizml_tile.nodes import Const, TileProgram
 from gizml_tile.rounding import round_to
 from gizml_tile.tile import Tile
 from gizml_tile.tracing import Trace, Value, activate, active, fail
-from gizml_tile.views import In, Out
+from gizml_tile.views import In, Out, dimensions
 
 _WARPS = (1, 2, 4, 8, 16, 32)
 _MAX_STAGES = 8
@@ -115,7 +115,10 @@ class Program(Fixed):
         along = axis_of_tile(axis, "iota")
         kind = storage_type(dtype, "iota")
         if kind is MASK:
-            fail("iota counts in a float or an integer type, found MASK; compare the numbers for a mask")
+            fail(
+                "iota counts in a float or an integer type, found MASK; compare the numbers for a mask, as "
+                "in x < 3"
+            )
         constant(found[along] - 1, kind, "the last number of iota")
         return self._tile("iota", Const(found, kind, along))
 
@@ -166,8 +169,12 @@ class Program(Fixed):
         names those which can. The CPU has no variants.
         """
         self._trace.check_open()
-        if operation not in _OPERATIONS:
-            fail(f"variant takes one of the operations {', '.join(_OPERATIONS)}, found {describe(operation)}")
+        if not isinstance(operation, str) or operation not in _OPERATIONS:
+            near = nearest(operation, _OPERATIONS) if isinstance(operation, str) else ""
+            fail(
+                f"variant takes one of the operations {', '.join(_OPERATIONS)}, found "
+                f"{describe(operation)}{near}"
+            )
         if not isinstance(name, str):
             fail(f"variant takes the name of a variant of {operation}, found {describe(name)}")
         self._trace.variants[operation] = name
@@ -274,7 +281,10 @@ class Program(Fixed):
         comparison of indices, is asked where it is given, and the loop ends where it does not hold.
         """
         if isinstance(inits, Value) or not isinstance(inits, Sequence):
-            fail(f"loop takes a list of carried values, found {describe(inits)}; see also p.fold")
+            fail(
+                f"loop takes a list of carried values, found {describe(inits)}; p.fold carries one without a "
+                "list"
+            )
         self._trace.check_open()
         return trace_loop(
             self._trace, (start, stop, step), list(inits), body, single=False, condition=condition
@@ -292,7 +302,7 @@ class Program(Fixed):
         what the last turn returned, or ``inits``. Nothing ends a loop whose condition stays true.
         """
         if isinstance(inits, Value) or not isinstance(inits, Sequence):
-            fail(f"while_ takes a list of carried values, found {describe(inits)}")
+            fail(f"while_ takes a list of carried values first, found {describe(inits)}")
         self._trace.check_open()
         return trace_while(self._trace, list(inits), condition, body)
 
@@ -334,7 +344,7 @@ class Program(Fixed):
     def _grid(self, op: str, axis: object, missing: builtins.int) -> Index:
         host = number(axis)
         if type(host) is not int or not 0 <= host <= 2:
-            fail(f"the axis of {op} is 0, 1 or 2, found {describe(axis)}")
+            fail(f"the axis of {op} is an axis of the grid, 0, 1 or 2, found {describe(axis)}")
         if host >= self._trace.grid_rank:
             return self._index("index", missing)
         return self._index(op, host)
@@ -357,8 +367,13 @@ class Program(Fixed):
         count = self._trace.tensor_number(tensor, what)
         rank = self._trace.tensors[count].rank
         if len(found) > rank:
-            way = "reshape it to rank 1" if rank == 0 else "give the block one size"
-            fail(f"{what}: a block of {list(found)} needs a tensor of rank {len(found)}, found {rank}; {way}")
+            name = tensor.name if isinstance(tensor, TensorArgument) else "tensor"
+            block = list(found[:rank])
+            way = f"write p.{what}({name}, {block})" if rank else f"reshape {name} to one dimension"
+            fail(
+                f"{what}: a block of {list(found)} needs a tensor of {dimensions(len(found))} or more, found "
+                f"{describe(tensor)} with {rank}; {way}"
+            )
         return count, found
 
 
@@ -371,8 +386,8 @@ def trace(name: str, body: Callable[[Program], object], *, grid_rank: int = 3) -
     outer = active()
     if outer is not None:
         raise TileError(
-            f"a launch inside a program: {outer.name} is being traced; call a helper function instead of a "
-            "kernel, and launch after it",
+            f"a launch inside of {outer.name}, which is a program itself; call a helper function there, and "
+            "launch after it",
             here(),
         )
     recording = Trace(name, grid_rank)
@@ -422,5 +437,5 @@ def _check_returned(returned: object, name: str) -> None:
         if isinstance(value, Value):
             fail(
                 f"a program returns nothing, found {describe(value)}; store it in an output: "
-                "p.write(tensor, block).put(tile, coords)"
+                "C = p.write(tensor, block), then C[i, j] = tile"
             )

@@ -104,7 +104,7 @@ def request(grid: Any, body: Body, warps: int = 0, debug: bool | None = None) ->
     tracing = active()
     if tracing is not None:
         raise TileError(
-            f"a launch inside a program: {tracing.name} is being traced; launch after it",
+            f"a launch inside of {tracing.name}, which is a program itself; launch after it",
             here(),
         )
     if not callable(body):

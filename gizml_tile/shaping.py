@@ -51,7 +51,8 @@ class Shaping(Operators):
         if math.prod(wanted) != math.prod(self.shape):
             fail(
                 f"reshape keeps the number of elements, found {list(self.shape)} to {list(wanted)}, which is "
-                f"{math.prod(self.shape)} to {math.prod(wanted)}"
+                f"{math.prod(self.shape)} to {math.prod(wanted)}; take parts with t[a:b], or repeat with "
+                "broadcast_to or concat"
             )
         return self._make("reshape", (self._tile(),), wanted) if wanted != self.shape else self._tile()
 
@@ -115,22 +116,24 @@ class Shaping(Operators):
         """A slice of an axis as the elements that it takes."""
         if not isinstance(item, slice):
             host = number(item)
-            hint = (
-                f"t[{host}:{host + 1}] keeps the axis" if type(host) is int and host >= 0 else "write t[a:b]"
-            )
-            fail(
-                f"elements of {self._what()} are taken by slices with host bounds, found {describe(item)}; "
-                f"{hint}, and values chosen by position come with m.select(yes, no)"
-            )
+            hint = "write t[a:b], and values chosen by position come with m.select(yes, no)"
+            if type(host) is int and host >= 0:
+                hint = hint.replace("write t[a:b]", f"t[{host}:{host + 1}] keeps the axis")
+            elif item is None:
+                hint = (
+                    "a tile always has two axes: a row [1, C] and a column [R, 1] stretch beside other "
+                    "tiles, and x.T or x.reshape([R, 1]) makes one of the other"
+                )
+            fail(f"elements of {self._what()} are taken by slices, found {describe(item)}; {hint}")
         bounds = [None if each is None else number(each) for each in (item.start, item.stop, item.step)]
         for each, host in zip((item.start, item.stop, item.step), bounds, strict=True):
             if each is not None and type(host) is not int:
                 fail(
-                    f"the bounds of a tile's slice are compile-time integers, found {describe(each)}; "
-                    "blocks at run-time places are read with .window(offsets)"
+                    f"the bounds of a tile's slice are Python integers, found {describe(each)}; blocks at "
+                    "places that are known only when the kernel runs are read with A.window(offsets)"
                 )
         if bounds[2] == 0:
-            fail("the step of a slice is not 0")
+            fail("the step of a slice is an integer other than 0, found 0; t[a:b] takes every element")
         start, stop, step = slice(*bounds).indices(size)
         count = len(range(start, stop, step))
         if not count:
@@ -154,11 +157,16 @@ class Shaping(Operators):
         number = axis_of_tile(axis, what)
         size = self.shape[number]
         if size % 2:
-            fail(f"{what} needs an even size along axis {number}, found {list(self.shape)}")
+            fail(
+                f"{what} needs an even size along axis {number}, found {list(self.shape)}; t[a:b, c:d] takes "
+                "parts of any size"
+            )
         return number, size // 2
 
     def _new_shape(self, shape: object) -> tuple[int, int]:
         """The shape that a reshape asks for, with what is left in place of -1."""
+        if number(shape) == -1:
+            shape = [-1]
         if isinstance(shape, Iterable) and not isinstance(shape, str | Value):
             items = tuple(shape)
             given = [number(item) for item in items]
@@ -178,7 +186,10 @@ class Shaping(Operators):
 
         along = axis_of_tile(axis, op)
         if not isinstance(other, Tile):
-            fail(f"{op} needs two tiles, found {describe(self)} and {describe(other)}")
+            fail(
+                f"{op} needs two tiles, found {describe(self)} and {describe(other)}; p.full(shape, value) "
+                "makes one of a number"
+            )
         dtype = self.dtype if self.dtype is other.dtype else promote(self.dtype, other.dtype)
         if dtype is None or (MASK in (self.dtype, other.dtype) and self.dtype is not other.dtype):
             fail(

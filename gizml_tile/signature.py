@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from gizml_tile.errors import Place, TileError, here
+from gizml_tile.helpful import nearest
 from gizml_tile.runtime.tensors import is_tensor
 
 RESERVED = ("kind", "arch", "storage", "stream", "debug", "warps", "stages")
 _EMPTY = inspect.Parameter.empty
+_SHOWN = 16
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -33,7 +35,11 @@ class Signature:
     def bind(self, values: tuple[object, ...], named: Mapping[str, object]) -> Arguments:
         """What each parameter holds in a call. Raises TileError at the call's line where it does not fit."""
         if len(values) > len(self.positional) and self.rest is None:
-            raise self._error(f"takes {_count(len(self.positional), 'argument')}, found {len(values)}")
+            by_name = "; constants are given by name" if self.constants else ""
+            raise self._error(
+                f"takes {_count(len(self.positional), 'argument')}, found "
+                f"{len(values)}{self._form()}{by_name}"
+            )
         given = dict(zip(self.positional, values, strict=False))
         rest = values[len(self.positional) :]
         constants: dict[str, object] = {}
@@ -47,7 +53,8 @@ class Signature:
             elif name in self.positional:
                 raise self._error(f"takes {name!r} by position only")
             else:
-                raise self._error(f"has no parameter {name!r}{self._nearest(name)}")
+                near = nearest(name, (*self.positional, *self.constants))
+                raise self._error(f"has no parameter {name!r}{near or self._form()}")
         ordered: dict[str, object] = {}
         for name in self.positional:
             ordered[name] = given[name] if name in given else self._default(name, "argument")
@@ -65,27 +72,27 @@ class Signature:
             return self.defaults[name]
         if what == "constant":
             raise self._error(f"needs the constant {name!r}; pass {name}=... in the call")
-        raise self._error(f"needs the argument {name!r}")
+        raise self._error(f"needs the argument {name!r}{self._form()}")
 
     def _check_constant(self, name: str, value: object) -> None:
         if is_tensor(value) and not (isinstance(value, np.ndarray) and value.ndim == 0):
             raise self._error(
-                f"has the tensor {name!r} as a constant; parameters after the * are compile-time "
-                f"constants, so write {name!r} before it"
+                f"has the tensor {name!r} as a constant; parameters after the * are constants, known before "
+                f"the kernel runs, so write {name!r} before it"
             )
         try:
             hash(value)
         except TypeError:
             raise self._error(
-                f"has the constant {name!r} of type {type(value).__name__}, which is not hashable; "
-                "pass a tuple or another hashable value"
+                f"has the constant {name!r} of type {type(value).__name__}, which is not hashable; pass a "
+                "tuple, or another value that never changes"
             ) from None
 
-    def _nearest(self, name: str) -> str:
-        import difflib
-
-        near = difflib.get_close_matches(name, [*self.positional, *self.constants], 1, 0.4)
-        return f"; did you mean {near[0]!r}?" if near else ""
+    def _form(self) -> str:
+        """``; write add(x, y, BM=...)``: how the kernel is called."""
+        rest = [] if self.rest is None else ["..."]
+        constants = [f"{name}={_shown(self.defaults, name)}" for name in self.constants]
+        return f"; write {self.name}({', '.join((*self.positional, *rest, *constants))})"
 
     def _error(self, message: str) -> TileError:
         return TileError(f"{self.name}() {message}", here())
@@ -184,6 +191,12 @@ class Values:
         return Leaf(len(self.leaves) - 1)
 
 
+def _shown(defaults: Mapping[str, object], name: str) -> str:
+    """A constant's default where it is short, as calls are shown."""
+    text = repr(defaults[name]) if name in defaults else "..."
+    return text if len(text) <= _SHOWN else "..."
+
+
 def _number_kind(value: Any) -> str:
     if isinstance(value, int | np.integer):
         return "int"
@@ -197,7 +210,7 @@ def _number_kind(value: Any) -> str:
 
 def _advice(value: object, name: str) -> str:
     if isinstance(value, complex | np.complexfloating):
-        return "; complex numbers are not supported"
+        return "; complex numbers are not supported: pass their real and imaginary parts as two"
     if callable(value):
         return f"; to pass a function as a constant, write {name!r} after a * in the kernel's parameters"
     return f"; other values are constants, which stand after a * in the kernel's parameters: {name}=..."

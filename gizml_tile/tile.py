@@ -14,6 +14,7 @@ from gizml_tile.lifting import (
     lift,
     number,
     storage_type,
+    unread_hint,
 )
 from gizml_tile.nodes import Const, Node, broadcast, promote
 from gizml_tile.packed import Packed
@@ -228,7 +229,7 @@ class Tile(Functions, AlongAxis, Shaping, Packed):
         if isinstance(other, Many):
             return other.each(lambda each: self.dot(each, precision=precision))  # type: ignore[no-any-return]
         if not isinstance(other, Tile):
-            hint = "; use * with a number" if number(other) is not None else ""
+            hint = "; use * with a number" if number(other) is not None else unread_hint(other)
             fail(f"dot needs two tiles, found {describe(self)} and {describe(other)}{hint}")
         if not isinstance(precision, str) or precision not in _PRECISIONS:
             fail(f'the precision of dot is "f32" or "tf32", found {describe(precision)}')
@@ -260,7 +261,8 @@ class Tile(Functions, AlongAxis, Shaping, Packed):
         return self.dot(other)
 
     def __rmatmul__(self, other: object) -> Tile:
-        fail(f"dot needs two tiles, found {describe(other)} and {self._what()}")
+        hint = "; use * with a number" if number(other) is not None else unread_hint(other)
+        fail(f"dot needs two tiles, found {describe(other)} and {self._what()}{hint}")
 
     def __neg__(self) -> Tile:
         return self.neg()

@@ -154,7 +154,7 @@ class Trace:
                 f"({block.trace.name}); make it in the one that uses it"
             )
         if self.ended:
-            fail(f"the program {self.name} has ended; its values exist only while its body is traced")
+            fail(f"the program {self.name} has ended; its values exist only in its body")
         made = value._node.place
         where = f" (at {made.filename}:{made.line})" if made else ""
         fail(
@@ -165,7 +165,7 @@ class Trace:
     def check_open(self) -> None:
         """Raise where the program is used after its trace."""
         if self.ended:
-            fail(f"the program {self.name} has ended; it exists only while its body is traced")
+            fail(f"the program {self.name} has ended; it exists only in its body")
 
     def tensor_number(self, tensor: object, what: str) -> int:
         """The number of a tensor in this program; the same object always has the same number."""
@@ -196,7 +196,9 @@ class Trace:
         from gizml_tile.runtime.tensors import describe
 
         if isinstance(tensor, Value):
-            fail(f"{what} takes a tensor, found {article(noun(tensor._node))}; it is computed with as it is")
+            fail(
+                f"{what} takes a tensor, found {article(noun(tensor._node))}, which is computed with as it is"
+            )
         info = describe(tensor, f"the tensor given to {what}")
         return f"t{len(self.tensors)}", info.dtype, len(info.shape)
 
@@ -247,7 +249,7 @@ class Trace:
     def approximate(self) -> None:
         """Let the device use its own functions from here on; must come before the first of them."""
         if self._approximable and not self.approx:
-            fail("p.approx() holds for the whole program: call it before the first exp, log, ...")
+            fail("p.approx() holds for the whole program: call it before the first exp or log")
         self.approx = True
 
     def approximation(self, asked: bool) -> bool:

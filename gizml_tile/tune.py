@@ -14,7 +14,7 @@ from gizml_tile.captures import freeze, read
 from gizml_tile.debugging import asked
 from gizml_tile.errors import TileError, TileWarning, here
 from gizml_tile.grids import as_grid
-from gizml_tile.helpful import told
+from gizml_tile.helpful import called, told
 from gizml_tile.launch import Traces, check, is_empty, lock
 from gizml_tile.measuring import on_copies
 from gizml_tile.portable import portable
@@ -56,7 +56,7 @@ def tune(
     """
     tracing = active()
     if tracing is not None:
-        raise TileError(f"tune inside a program: {tracing.name} is being traced; tune after it", here())
+        raise TileError(f"tune inside of {tracing.name}, which is a program itself; tune after it", here())
     known = list(configs)
     if not known:
         raise TileError("tune has no configurations; give at least one", here())
@@ -65,7 +65,8 @@ def tune(
     candidates = []
     for config in known:
         values = fields(config) or {}
-        sizes = as_grid(grid(config) if callable(grid) else grid)
+        given = called(grid, "the grid of tune", "a configuration", config) if callable(grid) else grid
+        sizes = as_grid(given)
         key = ("tune", len(sizes), freeze(config), asked(), reading.key)
         traced = _with(body, config, {option: values[option] for option in OPTIONS if option in values})
         candidates.append(Candidate(repr(config), Request(name, traced, key, reading, sizes)))
@@ -79,7 +80,7 @@ def _with(
     def traced(p: Program) -> object:
         for option, value in options.items():
             getattr(p, option)(value)
-        return body(p, config)
+        return called(body, "the body of tune", "the program and a configuration", p, config)
 
     return traced
 

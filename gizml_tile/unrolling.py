@@ -17,8 +17,8 @@ def unroll(*arguments: Any) -> Iterable[Any]:
     for argument in arguments:
         if isinstance(argument, Index):
             raise TileError(
-                "unroll needs a number of turns that is known while the kernel is traced, found an index; "
-                "use range for a loop on the device",
+                "unroll needs a number of turns that is known before the kernel runs, found an index; use "
+                "range for a loop on the device",
                 here(),
             )
     if len(arguments) == 1 and isinstance(arguments[0], Iterable):
@@ -27,9 +27,10 @@ def unroll(*arguments: Any) -> Iterable[Any]:
     if not 1 <= len(arguments) <= 3 or not all(hasattr(each, "__index__") for each in arguments):
         kinds = ", ".join(type(each).__name__ for each in arguments) or "nothing"
         raise TileError(
-            f"unroll takes one iterable, or one to three integers as range does, found {kinds}",
+            f"unroll takes one iterable, or one to three integers as range does, found {kinds}; write "
+            "tile.unroll(4)",
             here(),
         )
     if len(arguments) == 3 and arguments[2] == 0:
-        raise TileError("unroll has a step of 0", here())
+        raise TileError("the step of unroll is 0; use a step of 1 or -1", here())
     return range(*arguments)

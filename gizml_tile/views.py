@@ -60,13 +60,15 @@ class _Blocks(Unread):
         host = number(axis)
         rank = self.ndim
         if type(host) is not int or not -rank <= host < rank:
-            fail(f"the axis of {what} is {-rank} to {rank - 1} for a tensor of rank {rank}, found "
-                 f"{describe(axis)}")  # fmt: skip
+            fail(
+                f"the axis of {what} is {-rank} to {rank - 1} for a tensor of {dimensions(rank)}, found "
+                f"{describe(axis)}"
+            )
         return host % rank
 
     def _coordinates(self, coords: object, what: str) -> tuple[Node, ...]:
         given = self._given(coords, what)
-        way = "scatter" if what.startswith("put") else "gather"
+        way = "scatter" if isinstance(self, Out) else "gather"
         for each in given:
             if isinstance(each, Tile):
                 fail(
@@ -83,15 +85,17 @@ class _Blocks(Unread):
         for each in given:
             if isinstance(each, slice) or each is Ellipsis or each is None:
                 found = "a slice" if isinstance(each, slice) else describe(each)
-                way = "put_window" if what.startswith("put") else "window"
+                way = "put_window" if isinstance(self, Out) else "window"
                 fail(
-                    f"{what} takes block coordinates, not {found}; the block's shape is given to p.read or "
-                    f"p.write, and a block at any element offset is that of {way}"
+                    f"{what} takes one number for each dimension of the tensor, found {found}; the block's "
+                    f"shape is given to p.read or p.write, and {way}(offsets) takes a block at any element"
                 )
         rank = self.ndim
         if len(given) != rank:
-            fail(f"{what} takes {rank} coordinate{'s' * (rank != 1)}, one for each dimension of the tensor, "
-                 f"found {len(given)}")  # fmt: skip
+            fail(
+                f"{what} takes {rank} coordinate{'s' * (rank != 1)}, one for each dimension of the tensor, "
+                f"found {len(given)}"
+            )
         return given
 
     def __bool__(self) -> bool:
@@ -101,10 +105,13 @@ class _Blocks(Unread):
         fail(f"{self._told()} is not called: blocks are named in brackets, {self._example}[i, k]")
 
     def __iter__(self) -> NoReturn:
-        fail("blocks are not iterated; loop over their number, as in p.loop(0, A.blocks(1), ...)")
+        fail(
+            f"blocks are not iterated; loop over their number: `for k in range({self._example}.blocks(1)):` "
+            f"in a kernel, or p.loop(0, {self._example}.blocks(1), inits, body)"
+        )
 
     def __len__(self) -> int:
-        fail("the number of blocks is known at run time only: use .blocks(axis)")
+        fail(f"the number of blocks is known only when the kernel runs; it is {self._example}.blocks(axis)")
 
 
 class In(_Blocks):
@@ -166,10 +173,13 @@ class In(_Blocks):
         return Index(self._trace.blocks[-1], self._trace.record("element", nodes, attr))
 
     def __getitem__(self, coords: object) -> Tile:
-        return self._read("at", coords, None)
+        return self._read("at", coords, None, "A[...]")
 
     def __setitem__(self, coords: object, tile: object) -> None:
-        fail("an input is not written; name the tensor with p.write(tensor, block) and store in that")
+        fail(
+            "an input is not written; C = p.write(tensor, block) names the same tensor to store in, C[i, j] "
+            "= tile"
+        )
 
     def _told(self) -> str:
         return "an input"
@@ -180,8 +190,8 @@ class In(_Blocks):
     def __repr__(self) -> str:
         return f"<In {self.dtype} in blocks of {list(self._block)}>"
 
-    def _read(self, mode: str, coords: object, mask: object) -> Tile:
-        nodes = self._coordinates(coords, mode)
+    def _read(self, mode: str, coords: object, mask: object, what: str = "") -> Tile:
+        nodes = self._coordinates(coords, what or mode)
         view = View(self._tensor, self._block, mode, self._pad)
         if mask is None:
             node = self._trace.record("read", nodes, view)
@@ -257,7 +267,7 @@ class Out(_Blocks):
         self._scatter("scatter_min", tile, coords, mask, "min")
 
     def __setitem__(self, coords: object, tile: object) -> None:
-        self._put("at", tile, coords, None)
+        self._put("at", tile, coords, None, "C[...] = tile")
 
     def __getitem__(self, coords: object) -> NoReturn:
         fail(
@@ -274,8 +284,8 @@ class Out(_Blocks):
     def __repr__(self) -> str:
         return f"<Out {self.dtype} in blocks of {list(self._block)}>"
 
-    def _put(self, mode: str, tile: object, coords: object, mask: object) -> None:
-        what = "put" if mode == "at" else "put_window"
+    def _put(self, mode: str, tile: object, coords: object, mask: object, what: str = "") -> None:
+        what = what or ("put" if mode == "at" else "put_window")
         trace = self._trace
         trace.check_open()
         view = View(self._tensor, self._block, mode)
@@ -294,10 +304,15 @@ class Out(_Blocks):
 
     def _scatter(self, what: str, tile: object, coords: object, mask: object, combine: str = "") -> None:
         trace = self._trace
+        if isinstance(tile, list | tuple):
+            self._stored(tile, what)
         given = self._given(coords, what)
         if combine and self.dtype not in ACCUMULATED:
             found = article(str(self.dtype))
-            fail(f"{what} takes tensors of F32, F16, BF16, I32, I64, U32 and U64, found {found} tensor")
+            fail(
+                f"{what} takes tensors of F32, F16, BF16, I32, I64, U32 and U64, found {found} tensor; add "
+                "to a tensor of one of these and convert it afterwards"
+            )
         value = self._stored(tile, what)
         operands, attr = elements_at(trace, self._tensor, given, mask, what, combine=combine)
         if broadcast(value.shape, attr.shape) != attr.shape:
@@ -310,8 +325,16 @@ class Out(_Blocks):
 
     def _stored(self, tile: object, what: str) -> Node:
         kind = self.dtype
-        if isinstance(tile, list | tuple | Index) and not isinstance(tile, Value):
-            fail(f"{what} takes the tile first and the coordinates second, found {describe(tile)} first")
+        if isinstance(tile, tuple) and all(isinstance(each, Tile) for each in tile):
+            fail(
+                f"{what} takes one tile, found {len(tile)} in a tuple; take one of them, as in "
+                "values, places = x.sort(1)"
+            )
+        if isinstance(tile, list | tuple) and not what.startswith("C"):
+            fail(
+                f"{what} takes the tile first and the coordinates second, C.{what}(tile, [i, j]), found "
+                f"{describe(tile)} first"
+            )
         host = number(tile)
         if isinstance(host, bool) and kind is not MASK:
             host = tile = int(host)
@@ -331,6 +354,11 @@ class Out(_Blocks):
         return node
 
 
+def dimensions(rank: int) -> str:
+    """A number of dimensions in words."""
+    return f"{rank} dimension{'s' * (rank != 1)}"
+
+
 def _size(trace: Trace, tensor: int, axis: int) -> Index:
     trace.check_open()
     return Index(trace.blocks[-1], trace.record("size", (), (tensor, axis)))
@@ -340,6 +368,6 @@ def sizes(tensor: object) -> tuple[Index, ...]:
     """The sizes of a tensor argument of the kernel that is being traced."""
     trace = active()
     if trace is None:
-        fail("a kernel's tensors exist only while it is traced")
+        fail("a kernel's tensors exist only in its body")
     number = trace.tensor_number(tensor, "shape")
     return tuple([_size(trace, number, axis) for axis in range(trace.tensors[number].rank)])

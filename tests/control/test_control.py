@@ -180,11 +180,11 @@ def test_the_explicit_form():
 @pytest.mark.parametrize(
     "wrong, message",
     [
-        (lambda p, X: p.while_(3, len, len), "while_ takes a list of carried values, found 3"),
+        (lambda p, X: p.while_(3, len, len), "while_ takes a list of carried values first, found 3"),
         (lambda p, X: p.while_([1], 3, len), "while_ takes two functions of what the loop carries, found 3"),
         (
             lambda p, X: p.while_([1], lambda c: c[0], lambda c: c),
-            "the condition of while_ takes a comparison of",
+            "the condition of a loop takes a comparison of",
         ),
         (
             lambda p, X: p.while_([1], lambda c: X.at([c[0]]).lt(1), lambda c: c),
@@ -194,7 +194,7 @@ def test_the_explicit_form():
         (lambda p, X: p.loop(0, 2, [1], lambda k, c: c, condition=3), "the condition of loop is a function"),
         (
             lambda p, X: p.while_([1], lambda c: (p.print(c[0]), c[0].lt(2))[1], lambda c: c),
-            "the condition of while_ compares indices and nothing else",
+            "the condition of a loop compares indices and nothing else",
         ),
     ],
 )

@@ -543,7 +543,7 @@ def test_a_program_used_outside_a_trace():
         ),
         "helper",
     )
-    with pytest.raises(tile.TileError, match="this runs only while a kernel is traced"):
+    with pytest.raises(tile.TileError, match="this is part of a program"):
         function(1.0)
 
 

@@ -331,7 +331,7 @@ def test_launches_inside_programs_are_errors():
     with pytest.raises(tile.TileError) as caught:
         outer(out)
     assert caught.value.message == (
-        "kernel inner is called while outer is traced; a kernel is launched from outside: write what kernels "
+        "kernel inner is called inside of outer; a kernel is launched from outside: write what kernels "
         "share as a @tile.function"
     )
 
@@ -340,14 +340,14 @@ def test_launches_inside_programs_are_errors():
 
     with pytest.raises(tile.TileError) as caught:
         tile.run(1, body)
-    assert caught.value.message == "a launch inside a program: body is being traced; launch after it"
+    assert caught.value.message == "a launch inside of body, which is a program itself; launch after it"
 
     def tuning(p):
         tile.tune([1], 1, lambda q, c: None)
 
     with pytest.raises(tile.TileError) as caught:
         tile.run(1, tuning)
-    assert caught.value.message == "tune inside a program: tuning is being traced; tune after it"
+    assert caught.value.message == "tune inside of tuning, which is a program itself; tune after it"
     # A failed trace leaves nothing behind.
     inner(out)
     assert list(x) == list(out)

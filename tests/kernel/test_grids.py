@@ -60,9 +60,17 @@ def test_errors_of_a_grid_function_pass_through():
     "spec, message",
     [
         ((), "the grid of k has 0 sizes (); a grid has 1 to 3"),
-        ((1, 2, 3, 4), "the grid of k has 4 sizes (1, 2, 3, 4); a grid has 1 to 3"),
-        ((3, -1), "the grid of k (3, -1) has a negative size"),
-        (2**31, "the grid of k (2147483648,) has a size of 2^31 programs or more"),
+        (
+            (1, 2, 3, 4),
+            "the grid of k has 4 sizes (1, 2, 3, 4); a grid has 1 to 3; count two axes by one, and divide "
+            "p.id",
+        ),
+        ((3, -1), "the grid of k (3, -1) has a negative size; sizes count programs, from 0 up"),
+        (
+            2**31,
+            "the grid of k (2147483648,) has a size of 2^31 programs or more; let each do more, in larger "
+            "blocks",
+        ),
         (
             2.5,
             "the grid of k holds 2.5 of type float; a grid is an int or 1 to 3 ints; divide with tile.cdiv "

@@ -224,6 +224,6 @@ def test_unroll():
     with pytest.raises(tile.TileError) as caught:
         body(np.zeros(8, np.float32), 3)
     assert caught.value.message == (
-        "unroll needs a number of turns that is known while the kernel is traced, found an index; use range "
+        "unroll needs a number of turns that is known before the kernel runs, found an index; use range "
         "for a loop on the device"
     )

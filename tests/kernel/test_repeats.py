@@ -236,7 +236,7 @@ def test_a_launch_in_a_trace_is_refused_although_it_could_be_repeated(kernel):
     def body(p):
         kernel(x, out)
 
-    with pytest.raises(tile.TileError, match="kernel double is called while body is traced"):
+    with pytest.raises(tile.TileError, match="kernel double is called inside of body"):
         tile.run(1, body)
     kernel(x, out)
 

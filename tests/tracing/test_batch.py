@@ -112,7 +112,7 @@ MISTAKES = {
         lambda p, a: a.add(p.zeros([2, 4, 8]))
     ),
     r"a tile of a batch of 3 is taken by a host integer, found 3": lambda p, a: a[3],
-    r"a batch of tiles has no truth value": lambda p, a: bool(a),
+    r"a batch of tiles is neither true nor false": lambda p, a: bool(a),
     r"dot needs \[.., 8\] x \[8, ..\], found \[4, 8\] x \[4, 8\]": lambda p, a: a @ a,
     r"loop carries batches of \[3\] tiles \(0 for a tile\), and a turn gives \[0\]": (
         lambda p, a: p.loop(0, 2, [a], lambda k, carried: [carried[0][0]])

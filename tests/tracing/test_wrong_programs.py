@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -15,22 +14,11 @@ from gizml_tile.program import trace
 
 FILES = sorted(Path(__file__).parent.glob("wrong_*.txt"))
 CASES = [case for path in FILES for case in cases(path)]
-OWN_NAMES = re.compile(r"gizml_tile|_node|_block|Node\\b|Trace\\b|Block\\b|lambda")
 
 
 @pytest.mark.parametrize(("source", "message"), CASES, ids=[source for source, _ in CASES])
 def test_message_and_place(source, message):
     check(source, message)
-
-
-def test_there_are_cases_of_every_kind():
-    assert len(FILES) == 5
-    assert len(CASES) > 150
-
-
-@pytest.mark.parametrize("message", [message for _, message in CASES])
-def test_messages_say_only_public_names(message):
-    assert not OWN_NAMES.search(message)
 
 
 def test_the_chain_of_calls_is_shown():
@@ -88,11 +76,11 @@ def test_a_tensor_argument_is_not_indexed():
     uses = {
         "a is a tensor: read a block of it first": lambda a: a[0, 0],
         "a is a tensor: write a block of it": lambda a: a.__setitem__((0, 0), 1.0),
-        "the size of a is known at run time only: use a.shape": len,
+        "the size of a is known only when the kernel runs; it is a.shape": len,
     }
     for message, use in uses.items():
         with pytest.raises(TileError, match=message) as caught:
             trace("kernel", lambda p, use=use: wrong(p, use))
         assert caught.value.filename == __file__
-    with pytest.raises(TileError, match="exist only while it is traced"):
+    with pytest.raises(TileError, match="exist only in its body"):
         argument.shape
