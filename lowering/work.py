@@ -298,6 +298,8 @@ def _count(counting: _Counting, block: Block, lines: Lines, inner: list[Instruct
 
 def _way(counting: _Counting, branch: Instruction) -> int:
     """Which block of a branch counts: where workgroups of a cluster part the own one's, else the first."""
+    if branch.op == "update":
+        return 0
     (mask,) = branch.args
     if mask.op not in ("eq", "ne") or mask.args[0].op != "rank":
         return 0

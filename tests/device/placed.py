@@ -14,7 +14,7 @@ from numpy.lib.array_utils import byte_bounds
 _TORCH = {
     name: getattr(torch, name)
     for name in (
-        "float32 float16 bfloat16 float8_e4m3fn float8_e5m2 bool "
+        "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 bool "
         "int8 uint8 int16 uint16 int32 uint32 int64 uint64"
     ).split()
 }

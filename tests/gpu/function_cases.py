@@ -48,6 +48,7 @@ def bits(p, x, y, z, *, BM=8, BN=64):
         n.popcount()
         - n.clz()
         + n.to(tile.I64).clz().to(tile.I32)
+        + n.bitcast(tile.U32).to(tile.U64).popcount().to(tile.I64).to(tile.I32)
         + (n & 7).bitcast(tile.F32).clamp(0).to(tile.I32)
     )
     p.write(z, [BM, BN])[i, j] = n.mulhi(b) ^ n.mulhi(b, unsigned=True) + count * short

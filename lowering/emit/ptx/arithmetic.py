@@ -149,7 +149,7 @@ def _count(writer: Writer, instruction: Instruction) -> Words:
     writer.lines += [
         f"{text}.b{value.dtype.bits} {out}, {word};" for out, word in zip(counts, words, strict=True)
     ]
-    if value.dtype is not I64:
+    if value.dtype.bits < I64.bits:
         return counts
     wide = writer.registers("d", instruction.count)
     writer.lines += [f"cvt.u64.u32 {out}, {count};" for out, count in zip(wide, counts, strict=True)]
