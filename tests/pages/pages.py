@@ -16,7 +16,6 @@ import contextlib
 import doctest
 import io
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,20 +82,14 @@ def run_programs(page: str, folder: Path, gpu: bool = False) -> Iterator[tuple[B
     file.write_text("\n".join(block.text for block in programs))
     first = 0
     names = {"__name__": file.stem, "__file__": str(file)}
-    sys.path.insert(0, str(folder))
-    try:
-        for block in programs:
-            code = compile("\n" * first + block.text, str(file), "exec")
-            first += block.text.count("\n") + 1
+    for block in programs:
+        code = compile("\n" * first + block.text, str(file), "exec")
+        first += block.text.count("\n") + 1
+        if gpu or "gpu" not in block.words:
             printed = io.StringIO()
-            if gpu or "gpu" not in block.words:
-                with contextlib.redirect_stdout(printed):
-                    exec(code, names)
-                yield block, printed.getvalue()
-    finally:
-        sys.path.remove(str(folder))
-        for block in blocks(page):
-            sys.modules.pop(block.file.removesuffix(".py"), None)
+            with contextlib.redirect_stdout(printed):
+                exec(code, names)
+            yield block, printed.getvalue()
 
 
 def check_output(block: Block, printed: str, folder: Path) -> None:
