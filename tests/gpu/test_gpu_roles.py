@@ -105,6 +105,22 @@ def assert_product(y, want, bits=8):
     assert np.abs(wide(y) - want).max() <= 2.0**-bits * max(np.abs(want).max(), 1)
 
 
+@pytest.mark.parametrize("turn_a", [False, True])
+@pytest.mark.parametrize("turn_b", [False, True])
+@pytest.mark.parametrize("size", [(192, 128, 64), (128, 96, 64), (64, 192, 32), (48, 64, 64)], ids=str)
+def test_blocks_that_are_larger_inside(size, turn_a, turn_b):
+    """But along k: what is brought beyond a block is the next one's, and makes nothing that is stored."""
+    m, n, k = 400, 264, 136
+    a, b, y = numbers(m, k, kind="bf16"), numbers(k, n, kind="bf16"), room(m, n, kind="bf16")
+    a[192:], b[:, 96:] = a[192:] * 100, b[:, 96:] * 100
+    given = np.ascontiguousarray(a.T) if turn_a else a, np.ascontiguousarray(b.T) if turn_b else b
+    constants = dict(zip(("BM", "BN", "BK"), size, strict=True)) | {"TURN_A": turn_a, "TURN_B": turn_b}
+    assert is_specialised(matmul, *given, y, **constants)
+    simulated(matmul, *given, y, **constants)
+    want = wide(a) @ wide(b)
+    assert (np.abs(wide(y) - want) <= 2.0**-7 * (np.abs(wide(a)) @ np.abs(wide(b)))).all()
+
+
 # Whole and ragged tiles, one program and many, no turn at all; sizes are multiples of 8.
 @pytest.mark.parametrize(
     "shape", [(256, 256, 128), (128, 128, 0), (8, 8, 8), (136, 264, 72), (520, 264, 200)]
