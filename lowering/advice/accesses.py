@@ -14,7 +14,6 @@ from gizml_tile.lowering.planning.specialised import LOOP, UNIFORM_WARPS
 from gizml_tile.lowering.planning.stages import fast_axis
 from gizml_tile.lowering.planning.variants import Cause, Choice, Refusal
 from gizml_tile.nodes import Node, View
-from gizml_tile.text import line_of
 
 _SECTOR = 32  # bytes that memory moves at least
 _LINE = 128  # bytes that a multiprocessor takes of its cache in a cycle
@@ -95,7 +94,7 @@ def slow_loops(found: Prediction) -> Iterator[Advice]:
     operands included. A bit less is predicted: that such loops take twice as long.
     """
     plan = found.plan
-    for node, table in plan.choices.items():
+    for table in plan.choices.values():
         for what, choice in table:
             if what != LOOP or choice.chosen != UNIFORM_WARPS:
                 continue
@@ -104,13 +103,12 @@ def slow_loops(found: Prediction) -> Iterator[Advice]:
                 continue
             read = refusal.node
             text = (
-                "the products of this loop are made by all warps alike, and not by some while another brings "
-                f"their blocks with the copy engine, as the read at {line_of(read.place)} is in the way: "
-                f"{refusal.text}"
+                "all warps multiply alike, and none brings their blocks with the copy engine meanwhile, as "
+                f"this read is in the way: {refusal.text}"
             )
             axis = fast_axis(plan.signature, read)
             fix = _fix(plan, read, refusal.cause, axis)
-            yield Advice("slow loop", node.place, text, fix, found.bound, beyond=True)
+            yield Advice("slow loop", read.place, text, fix, found.bound, beyond=True)
 
 
 def _slow(found: Prediction, node: Node, how: Access | Stage, refusal: Refusal) -> Advice:

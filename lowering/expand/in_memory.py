@@ -80,7 +80,8 @@ def _slice(x: Expansion, chain: Chain, node: Node, first: int, known: dict[Node,
     if node in x.plan.stages:
         shared = x.shared(node)
         side = _side(chain, shared.tile, first)
-        loaded = load_side(x.build, shared.buffer, side, shared.tile.dtype, shared.base)
+        with x.at(node):
+            loaded = load_side(x.build, shared.buffer, side, shared.tile.dtype, shared.base)
         moved = moved_registers(side)
         value = x.build.pick(loaded, [moved.index(number) for number in range(chain.vector)])
     elif node in x.plan.chains:

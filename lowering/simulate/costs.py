@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gizml_tile.lowering.kernel_ir.instructions import Instruction
+from gizml_tile.lowering.simulate.findings import BEGIN_ALIGNED
 from gizml_tile.lowering.simulate.numbers import Array
 from gizml_tile.lowering.simulate.threads import Threads
 
@@ -106,4 +107,6 @@ def sectors(
         pieces, fitting = int(touched[warp]), int(least[warp])
         text = f"the lanes of a warp access {bytes} bytes of {name} each, which lie in {pieces} pieces of "
         text += f"{_SECTOR} bytes and would fit into {fitting}"
-        threads.batch.log.show("uncoalesced", at, text)
+        # One more than it had to be: they are neighbours that begin amid a piece.
+        fix = BEGIN_ALIGNED if pieces - fitting <= 1 else ""
+        threads.batch.log.show("uncoalesced", at, text, fix)

@@ -21,6 +21,7 @@ _FIXES = {
     "endless": "let the condition of the while loop become false, or bound it by a number of turns",
     "check": "",  # whoever wrote it knows
 }
+BEGIN_ALIGNED = "let blocks and rows begin at multiples of 32 bytes"
 BETWEEN_PROGRAMS = (
     "the programs of a launch run in any order: write to another tensor than is read, let each program have "
     "elements of its own, or add with scatter_add"
@@ -107,7 +108,7 @@ class Log:
     counts: dict[tuple[str, Place | None], int] = field(default_factory=dict)
     fixes: dict[tuple[str, Place | None], str] = field(default_factory=dict)
     costs: dict[tuple[str, Place | None], list[int]] = field(default_factory=dict)
-    seen: dict[tuple[str, Place | None], str] = field(default_factory=dict)
+    seen: dict[tuple[str, Place | None], tuple[str, str]] = field(default_factory=dict)
 
     def add(self, kind: str, at: Instruction, text: str, count: int = 1, fix: str = "") -> None:
         """Record a mistake, ``count`` times, with what to do where its kind does not tell."""
@@ -124,9 +125,9 @@ class Log:
         total[1] += ideal
         return actual > ideal and key not in self.seen
 
-    def show(self, kind: str, at: Instruction, text: str) -> None:
-        """Say what an instruction does that costs more than it need."""
-        self.seen.setdefault((kind, at.place), text)
+    def show(self, kind: str, at: Instruction, text: str, fix: str = "") -> None:
+        """Say what an instruction does that costs more than it need, and as for mistakes what to do."""
+        self.seen.setdefault((kind, at.place), (text, fix))
 
     def findings(self) -> Findings:
         """What was recorded so far."""
@@ -135,14 +136,16 @@ class Log:
             for (kind, place), text in self.texts.items()
         ]
         slow = [
-            Finding(kind, place, self._text(kind, place, actual, ideal), actual - ideal)
+            self._cost(kind, place, actual, ideal)
             for (kind, place), (actual, ideal) in self.costs.items()
             if actual > ideal
         ]
         return Findings((*wrong, *slow))
 
-    def _text(self, kind: str, place: Place | None, actual: int, ideal: int) -> str:
-        return f"{self.seen[kind, place]}: in all {actual} {_UNITS[kind]} where {ideal} would do"
+    def _cost(self, kind: str, place: Place | None, actual: int, ideal: int) -> Finding:
+        text, fix = self.seen[kind, place]
+        text += f": in all {actual} {_UNITS[kind]} where {ideal} would do"
+        return Finding(kind, place, text, actual - ideal, fix)
 
     def copy(self) -> Log:
         """The same records, to go back to."""

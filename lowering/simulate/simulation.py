@@ -62,7 +62,7 @@ class _Saved:
 
     log: Log
     data: list[tuple[Tensor, Array]]
-    shadows: list[tuple[Shadow, tuple[Array, Array, Array]]]
+    shadows: list[tuple[Shadow, tuple[Array, ...]]]
 
 
 class _Launch:

@@ -78,6 +78,11 @@ class Tensor:
         return member
 
     @property
+    def where(self) -> tuple[int, int]:
+        """What tensors of one memory share: where its data are, and the size of an element."""
+        return self.data.ctypes.data, self.data.itemsize
+
+    @property
     def extent(self) -> str:
         """What it has, for texts."""
         return f"shape {list(self.memory.shape)} and strides {list(self.memory.strides)}"
@@ -109,27 +114,34 @@ _THREAD = (1 << _TIME) - 1
 class Shadow:
     """Who wrote and read each element of a memory that a kernel writes, last: one number, or -1.
 
-    ``combined`` tells which ones were last written by what nothing comes between.
+    ``other`` is the last that read it of another workgroup than its ``reader`` is of. ``combined`` tells
+    which ones were last written by what nothing comes between.
     """
 
     def __init__(self, size: int) -> None:
         self.writer = np.full(size, -1, np.int64)
         self.reader = np.full(size, -1, np.int64)
+        self.other = np.full(size, -1, np.int64)
         self.combined = np.zeros(size, np.bool_)
 
-    def saved(self) -> tuple[Array, Array, Array]:
+    def saved(self) -> tuple[Array, ...]:
         """Copies of everything, for `restore`."""
-        return self.writer.copy(), self.reader.copy(), self.combined.copy()
+        return self.writer.copy(), self.reader.copy(), self.other.copy(), self.combined.copy()
 
-    def restore(self, saved: tuple[Array, Array, Array]) -> None:
+    def restore(self, saved: tuple[Array, ...]) -> None:
         """Go back to what was saved."""
-        self.writer, self.reader, self.combined = saved
+        self.writer, self.reader, self.other, self.combined = saved
 
     def read(self, threads: Threads, at: Instruction, tensor: Tensor, elements: Array, who: Array) -> None:
         """Check and remember reads of elements by threads, one for each."""
         threads.touch(who)
         _Accesses(threads, at, tensor, elements, who, "reads").meet(self.writer[elements], "writes")
-        self.reader[elements] = _codes(threads, who)
+        codes, before = _codes(threads, who), self.reader[elements]
+        self.reader[elements] = codes
+        now = self.reader[elements] >> _WORKGROUP
+        for each in (before, codes):
+            foreign = (each >= 0) & (each >> _WORKGROUP != now)
+            self.other[elements[foreign]] = each[foreign]
 
     def before_write(
         self, threads: Threads, at: Instruction, tensor: Tensor, elements: Array, who: Array, values: Array
@@ -142,7 +154,8 @@ class Shadow:
             "writes with other bits",
             tensor.data[elements].view(bits) == values.view(bits),
         )
-        writing.meet(self.reader[elements], "reads")
+        for readers in (self.reader, self.other):
+            writing.meet(readers[elements], "reads")
 
     def after_write(
         self, threads: Threads, at: Instruction, tensor: Tensor, elements: Array, who: Array, values: Array
@@ -168,7 +181,8 @@ class Shadow:
         changing = _Accesses(threads, at, tensor, elements, who, "changes")
         writers = self.writer[elements]
         changing.meet(np.where(self.combined[elements], -1, writers), "writes")
-        changing.meet(self.reader[elements], "reads")
+        for readers in (self.reader, self.other):
+            changing.meet(readers[elements], "reads")
         self.writer[elements] = _codes(threads, who)
         self.combined[elements] = True
 
@@ -252,10 +266,9 @@ def tensors_of(kernel: Kernel, memories: list[Memory], checks: bool) -> list[Ten
         Tensor(each.name, memory, each.dtype) for memory, each in zip(memories, kernel.tensors, strict=True)
     ]
     if checks:
-        shadows: dict[int, Shadow] = {}
+        shadows: dict[tuple[int, int], Shadow] = {}
         for number in written_tensors(kernel):
-            data = tensors[number].memory.data
-            shadows.setdefault(id(data), Shadow(data.size))
+            shadows.setdefault(tensors[number].where, Shadow(tensors[number].data.size))
         for tensor in tensors:
-            tensor.shadow = shadows.get(id(tensor.memory.data))
+            tensor.shadow = shadows.get(tensor.where)
     return tensors

@@ -1,0 +1,113 @@
+"""When warnings about slow lines are told: where code is made, once, not of small launches, and silenced."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import slow_kernels as slow
+from ml_dtypes import bfloat16
+from on_gpu import OnGpu
+from slow_kernels import column_major, zeros
+from test_slow import line_of, told
+
+import gizml_tile as tile
+from gizml_tile.errors import TileWarning
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+import gpu_kernels
+
+
+@pytest.fixture(autouse=True)
+def no_disk_cache(monkeypatch):
+    monkeypatch.setenv("GIZML_TILE_CACHE", "off")
+
+
+def launched(kernel, *tensors, **constants):
+    """The lines of the warnings of a launch."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        kernel(*(OnGpu(each) for each in tensors), **constants)
+    return [each.lineno for each in found if each.category is TileWarning]
+
+
+def doubled():
+    """A kernel that nobody launched yet."""
+    return tile.kernel(grid=slow.doubled.grid)(slow.doubled.__wrapped__)
+
+
+def test_a_launch_tells_once_where_code_is_made(cuda):
+    kernel, line = doubled(), line_of("uncoalesced")
+    large, odd = ([zeros(4096, columns) for _ in range(2)] for columns in (4096, 4095))
+    assert launched(kernel, *large, BR=1024, BC=1) == [line, line + 1]
+    assert launched(kernel, *large, BR=1024, BC=1) == []
+    # Of another layout the same is not told again.
+    assert launched(kernel, *odd, BR=1024, BC=1) == []
+
+
+def test_small_launches_are_nobodys_concern(cuda):
+    assert launched(doubled(), zeros(256, 256), zeros(256, 256), BR=256, BC=1) == []
+    assert told(slow.doubled, [column_major(256, 256), column_major(256, 256)], "sm_90a") == []
+
+
+def test_a_filter_silences_it(cuda):
+    large = [OnGpu(zeros(4096, 4096)) for _ in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=TileWarning)
+        doubled()(*large, BR=1024, BC=1)
+    assert cuda.launches
+
+
+def test_explain_tells_what_costs_time():
+    text = slow.doubled.explain(
+        column_major(4096, 4096), column_major(4096, 4096), kind="cuda", arch="sm_90a"
+    )
+    section = text.partition("What costs time here, and what to do\n")[2].splitlines()
+    line = line_of("uncoalesced")
+    assert f"  slow_kernels.py:{line}  50% of the memory of the device" in section
+    (number,) = (
+        at
+        for at, each in enumerate(section)
+        if each.startswith(f"  slow_kernels.py:{line}  scalar copy, 44%")
+    )
+    assert section[number + 1] == "    to do: use blocks of x with at least 8 rows"
+
+
+def rows(count, columns):
+    return [zeros(count, columns, dtype=bfloat16) for _ in range(2)]
+
+
+def products(size, dtype=bfloat16):
+    return [zeros(size, size, dtype=dtype) for _ in range(3)]
+
+
+# As benchmarks launch them.
+GOOD = {
+    "matmul 8192": (gpu_kernels.matmul, lambda: products(8192), {"BM": 128, "BN": 256}),
+    "matmul 1024": (gpu_kernels.matmul, lambda: products(1024), {}),
+    "matmul f32": (
+        gpu_kernels.matmul,
+        lambda: products(4096, np.float32),
+        {"BK": 16, "warps": 8, "stages": 3},
+    ),
+    "attention": (
+        gpu_kernels.attention_bf16,
+        lambda: [zeros(4, 16, 4096, 64, dtype=bfloat16) for _ in range(4)],
+        {"D": 64, "CAUSAL": True, "APPROX": False},
+    ),
+    "softmax 512": (gpu_kernels.softmax, lambda: rows(1 << 17, 512), {"COLUMNS": 512}),
+    "softmax 32768": (gpu_kernels.softmax, lambda: rows(1 << 11, 32768), {"COLUMNS": 32768}),
+    "copy": (gpu_kernels.copy, lambda: [zeros(1 << 28), zeros(1 << 28)], {}),
+    "transpose": (gpu_kernels.transpose, lambda: products(16384)[:2], {}),
+}
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_80"])
+@pytest.mark.parametrize("name", GOOD)
+def test_nothing_is_told_of_good_kernels(name, arch):
+    kernel, tensors, constants = GOOD[name]
+    assert told(kernel, tensors(), arch, **constants) == []
