@@ -228,9 +228,10 @@ def _whole(
         else:
             spent = predicted.seconds
             yield from _counts(launch_work(predicted.lines, launch))
-            yield f"at full rates: {', '.join(f'{name} {duration(time)}' for name, time in spent.items())}"
             bound = predicted.bound
-            yield f"bound by {_longest(spent)}: {duration(bound)}"
+            if spent:
+                yield f"at full rates: {', '.join(f'{name} {duration(time)}' for name, time in spent.items())}"
+                yield f"bound by {_longest(spent)}: {duration(bound)}"
     if measured is not None:
         distance = f", {measured / bound:.2f} times the bound" if bound else ""
         yield f"measured: {duration(measured)}{distance}"

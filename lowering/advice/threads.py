@@ -84,7 +84,7 @@ def few_programs(found: Prediction) -> Iterator[Advice]:
     """The time that most multiprocessors have nothing to do."""
     facts, node = found.plan.target.facts, _longest(found)
     busy, units = found.busy, facts.units
-    if _MOSTLY_IDLE * busy > units or node is None:
+    if _MOSTLY_IDLE * busy > units or node is None or not found.seconds:
         return
     moved = found.seconds.get(MEMORY, 0) * facts.memory_rate
     now = max(found.bound, moved / (busy * _UNIT_BYTES * facts.clock))

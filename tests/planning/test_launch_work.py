@@ -156,3 +156,16 @@ def test_without_the_number_of_turns_there_is_no_bound():
 def test_tensors_that_repeat_along_an_axis_are_read_once():
     row = np.broadcast_to(np.zeros(256, bfloat16), (256, 256))
     assert Told(matmul, row, zeros(256, 256), zeros(256, 256)).moved[0] == 2 * (256 + 256 * 256)
+
+
+@tile.kernel(grid=1)
+def masked_out(p, x):
+    p.write(x, [1]).scatter(p.zeros([1, 1]), [p.k(0, tile.I32)], mask=p.k(1) < 0)
+
+
+def test_explain_of_a_launch_that_does_nothing():
+    told = masked_out.explain(np.zeros(8, np.float32), kind="cuda", arch="sm_90a")
+    assert (
+        told.split("The launch\n")[1].split()
+        == "1 program, on 132 multiprocessors 0 instructions of a warp".split()
+    )
