@@ -1,7 +1,7 @@
 """What people write first in Triton, CuTe, FlyDSL or TVM, each as a kernel: coming_from.md tells about them.
 
-Elementwise, reduction, tiled copy (transposed, permuted, gathered by elements), matrix product, product with
-an epilogue, single elements of memory, and elementwise work in workgroup memory.
+Elementwise, reduction, tiled copy (also transposed, permuted, gathered by elements), matrix product, product
+with an epilogue, single elements of memory, and elementwise work in workgroup memory.
 """
 
 from collections.abc import Callable
@@ -28,6 +28,12 @@ def rmsnorm(p, x, w, y, *, COLUMNS, ROWS=4):
     row = p.read(x, [ROWS, COLUMNS])[i, 0]
     mean = (row * row).sum(1) / x.shape[1]
     p.write(y, [ROWS, COLUMNS])[i, 0] = row * (mean + 1e-6).rsqrt() * p.read(w, [COLUMNS])[0]
+
+
+@tile.kernel(grid=lambda x, BM, BN: (tile.cdiv(x.shape[1], BN), tile.cdiv(x.shape[0], BM)))
+def copy(p, x, y, *, BM=8, BN=24):
+    j, i = p.id(0), p.id(1)
+    p.write(y, [BM, BN])[i, j] = p.read(x, [BM, BN])[i, j]
 
 
 @tile.kernel(grid=lambda x, BM, BN: (tile.cdiv(x.shape[1], BN), tile.cdiv(x.shape[0], BM)))
@@ -146,6 +152,7 @@ def patterns(quick=True):
             lambda truth: 2e-6 * np.abs(truth),
             {"COLUMNS": block},
         ),
+        "tiled copy": Pattern(copy, [x, room(rows, columns)], np.copy),
         "transpose": Pattern(transpose, [x, room(columns, rows)], lambda x: x.T.copy()),
         "permute": Pattern(
             channels_last, [image, room(images, pixels, channels)], lambda x: x.transpose(0, 2, 1).copy()
