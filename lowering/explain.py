@@ -230,7 +230,8 @@ def _whole(
             yield from _counts(launch_work(predicted.lines, launch))
             bound = predicted.bound
             if spent:
-                yield f"at full rates: {', '.join(f'{name} {duration(time)}' for name, time in spent.items())}"
+                rates = ", ".join(f"{name} {duration(time)}" for name, time in spent.items())
+                yield f"at full rates: {rates}"
                 yield f"bound by {_longest(spent)}: {duration(bound)}"
     if measured is not None:
         distance = f", {measured / bound:.2f} times the bound" if bound else ""
