@@ -49,7 +49,7 @@ def stored_simplified(program: Callable[[], TileProgram], may_alias: bool, diges
     from gizml_tile.lowering.tile_passes.pipeline import simplify
 
     made = simplify(program(), may_alias=may_alias)
-    disk_cache.put(key, disk_cache.Entry({}, stored.store(made)))
+    disk_cache.put(key, disk_cache.Entry({}, stored.store(made)), f"program of {made.name}")
     return made
 
 
@@ -104,10 +104,11 @@ def executable(program: Callable[[], TileProgram], layout: Layout, digest: str) 
         return _known[key]
     entry = disk_cache.get(key)
     if entry is None:
-        artifact = _emit(simplified(program(), layout), layout, machine)
+        simple = simplified(program(), layout)
+        artifact = _emit(simple, layout, machine)
         code = compiler.compile_text(artifact.text, machine)
         entry = disk_cache.Entry(cpu.describe_artifact(artifact), code)
-        disk_cache.put(key, entry)
+        disk_cache.put(key, entry, f"code of {simple.name} for the CPU")
     if len(_known) >= _KNOWN:
         _known.pop(next(iter(_known)))
     _known[key] = cpu.load(entry.metadata, entry.data)
@@ -127,9 +128,9 @@ def stored_trace(digest: str) -> dict[str, Any] | None:
     return None if entry is None else entry.metadata
 
 
-def store_trace(digest: str, facts: dict[str, Any]) -> None:
+def store_trace(digest: str, name: str, facts: dict[str, Any]) -> None:
     """Keep the facts of a trace that a launch needs, so that the next process does not trace."""
-    disk_cache.put(f"trace {digest} {versions()}", disk_cache.Entry(facts, b""))
+    disk_cache.put(f"trace {digest} {versions()}", disk_cache.Entry(facts, b""), f"trace of {name}")
 
 
 def digest_of(text: str) -> str:

@@ -24,6 +24,11 @@ class Configurations:
                 f"kernel {self._name} has an empty list of configurations; give at least one", place
             )
 
+    @property
+    def given(self) -> frozenset[str]:
+        """The constants that each of them has."""
+        return frozenset.intersection(*(frozenset(config) for config in self._all))
+
     def agreeing(self, given: Mapping[str, object]) -> list[Mapping[str, object]]:
         """The configurations that have the constants given in a call. Raises TileError if none has."""
         agreeing: list[Mapping[str, object]] = [

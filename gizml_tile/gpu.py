@@ -288,7 +288,7 @@ def executable(
     if entry is None:
         simple = program()
         entry = runtime.assembled(artifact(simple, layout))
-        disk_cache.put(key, entry)
+        disk_cache.put(key, entry, f"code of {simple.name} for {layout.target}")
         made(simple)
     if len(_known) >= _KNOWN:
         _known.pop(next(iter(_known)))

@@ -28,6 +28,8 @@ from gizml_tile.tune import OPTIONS, Candidate, choose
 if TYPE_CHECKING:
     from gizml_tile.frontend.rewriting import What
     from gizml_tile.lowering.explanation import Explanation
+    from gizml_tile.nodes import TileProgram
+    from gizml_tile.text import Layouts
 
 _OPTIONS = ("stream", "debug", *OPTIONS)
 _NUMBERS = {"int": I64, "float": F32}
@@ -132,6 +134,11 @@ class Kernel(_Written):
     def __getitem__(self, grid: GridSpec) -> Gridded:
         """The kernel with another grid: an int, up to three ints, or a function of the arguments."""
         return Gridded(self, grid)
+
+    @property
+    def configured(self) -> frozenset[str]:
+        """The constants that every configuration gives; none for a kernel without configurations."""
+        return frozenset() if self._configs is None else self._configs.given
 
     def cache_info(self) -> CacheInfo:
         """How often launches found their compiled code in memory, how often not, and how much is kept."""
@@ -349,6 +356,11 @@ class Gridded(Helpful):
     def ir(self, *args: Any, **named: Any) -> str:
         """`Kernel.ir` on this grid."""
         return str(self._look(looking.ir, args, named))
+
+    def tile_ir(self, *args: Any, **named: Any) -> list[tuple[TileProgram, Layouts | None]]:
+        """What `ir` tells, as values."""
+        found: list[tuple[TileProgram, Layouts | None]] = self._look(looking.tile_ir, args, named)
+        return found
 
     def source(self, *args: Any, **named: Any) -> str:
         """`Kernel.source` on this grid."""

@@ -21,7 +21,7 @@ from gizml_tile.simulating import Simulation
 from gizml_tile.slow import warn_slow
 from gizml_tile.specialise import Prepared, Request, placed, variant_of
 from gizml_tile.target import Target, target
-from gizml_tile.text import text
+from gizml_tile.text import Layouts, text
 
 if TYPE_CHECKING:
     from gizml_tile.frontend import Rewritten
@@ -52,11 +52,22 @@ def ir(
     storage: Sequence[object] = (),
 ) -> str:
     """The tile IR of a launch as text, one node a line; for a GPU with the layout of each tile."""
+    programs = tile_ir(request, kind, arch, storage)
+    return "\n".join(text(program, layouts=layouts) for program, layouts in programs)
+
+
+def tile_ir(
+    request: Request,
+    kind: str | None = None,
+    arch: str | None = None,
+    storage: Sequence[object] = (),
+) -> list[tuple[TileProgram, Layouts | None]]:
+    """The tile IR of a launch, or of its programs in order, and for a GPU what names the layout of a tile."""
     seen = look_at(request, kind, arch, storage)
     if seen.target.kind == "cpu":
-        return text(seen.program)
+        return [(seen.program, None)]
     plans = [gpu.plan(each.program, each.gpu_layout()) for each in steps_of(seen)]
-    return "\n".join(text(plan.program, layouts=plan.layout_name) for plan in plans)
+    return [(plan.program, plan.layout_name) for plan in plans]
 
 
 def source(

@@ -263,7 +263,7 @@ def _traced(traces: Traces, request: Request) -> Variant:
             "writes": variant.writes,
             "ragged": [dataclasses.astuple(each) for each in variant.ragged],
         }
-        build.store_trace(digest, facts)
+        build.store_trace(digest, request.name, facts)
     traces.keep(request.key, variant)
     return variant
 

@@ -142,7 +142,8 @@ def _choose(
     for label, reason in skipped.items():
         _warn(f"configuration {label} is left out: {reason.message}")
     if entry:
-        disk_cache.put(entry, disk_cache.Entry({"best": best}, b""))
+        name = candidates[0].request.name
+        disk_cache.put(entry, disk_cache.Entry({"best": best}, b""), f"the fastest configuration of {name}")
     return best
 
 

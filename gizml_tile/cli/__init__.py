@@ -34,7 +34,7 @@ from collections.abc import Sequence
 
 from gizml_tile.cli.misuse import Failure, Misuse
 from gizml_tile.cli.parser import parse
-from gizml_tile.cli.person import is_installed
+from gizml_tile.cli.person import place_of
 from gizml_tile.errors import TileError
 
 _MISTAKE, _MISUSE, _INTERRUPTED = 1, 2, 130
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except TileError as error:
-        print(_told(error), file=sys.stderr)
+        print(error if place_of(error) else f"gizml-tile: {error.message}", file=sys.stderr)
         return _MISTAKE
     except Failure as error:
         print(error, file=sys.stderr)
@@ -63,15 +63,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader (head, less) has seen enough; what is left in the buffer has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-
-
-def _told(error: TileError) -> str:
-    """An error with its line, unless that is one of what called the command line."""
-    frame = sys._getframe(1)
-    callers = set()
-    while frame is not None:
-        callers.add(frame.f_code.co_filename)
-        frame = frame.f_back  # type: ignore[assignment]
-    if error.filename is None or error.filename in callers or is_installed(error.filename):
-        return f"gizml-tile: {error.message}"
-    return str(error)

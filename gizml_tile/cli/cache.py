@@ -56,7 +56,9 @@ def _bytes(text: str | None) -> int:
 def _report(removed: int, listed: bool) -> Cache:
     folder = disk_cache.folder()
     stored = disk_cache.entries()
-    entries = tuple(CacheEntry(each.path.name, each.bytes, each.used) for each in stored)
+    entries = tuple(
+        CacheEntry(each.path.name, disk_cache.holds(each), each.bytes, each.used) for each in stored
+    )
     total = sum(each.bytes for each in stored)
     where = None if folder is None else str(folder)
     return Cache(where, len(stored), total, disk_cache.limit(), removed, entries if listed else None)
@@ -74,8 +76,8 @@ def _print(report: Cache, options: argparse.Namespace) -> None:
         print(f"removed {report.removed} entries; {kept}")
         return
     if report.entries:
-        rows = [(str(each.bytes), _age(each.used), each.file) for each in report.entries]
-        output.table(("bytes", "last used", "file"), rows, (0,))
+        rows = [(str(each.bytes), _age(each.used), each.holds, each.file) for each in report.entries]
+        output.table(("bytes", "last used", "holds", "file"), rows, (0,))
     print(f"{report.count} entries, {report.bytes} of {report.limit_bytes} bytes, in {report.folder}")
 
 

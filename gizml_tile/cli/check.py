@@ -90,8 +90,9 @@ def _checked(
                     found += _run(launch, target)
                 ran = "run" if target.kind == "cpu" else "simulated"
         except TileError as error:
-            excerpt = str(error).partition("\n")[2]
-            found.append(Found("error", "wrong", Line.of(error.place), error.message, excerpt, 1))
+            place = person.place_of(error)
+            excerpt = str(error).partition("\n")[2] if place else ""
+            found.append(Found("error", "wrong", Line.of(place), error.message, excerpt, 1))
     noted = [
         Found("warning", "warning", Line(each.filename, each.lineno, 0), str(each.message), "", 1)
         for each in warned
@@ -123,7 +124,7 @@ def _told(name: str, checked: Checked) -> Iterator[tuple[str, str]]:
     if checked.printed:
         yield checked.printed.rstrip("\n"), ""
     for each in checked.found:
-        yield f"{each.place or '(no line)'}: {each.kind}: {each.text}", _STYLES[each.severity]
+        yield f"{each.place or name}: {each.kind}: {each.text}", _STYLES[each.severity]
         if each.excerpt:
             yield each.excerpt, ""
     counts = [_count(checked.count(severity), word) for severity, word in _WORDS.items()]

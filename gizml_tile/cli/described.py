@@ -16,6 +16,7 @@ from gizml_tile.cli.misuse import near
 from gizml_tile.dtypes import MASK, DType, to_numpy
 
 _TENSOR = re.compile(r"(?P<type>[a-z]\w*)\[(?P<shape>[\d, ]*)\](?::(?P<strides>[-\d, ]+))?")
+_TENSOR_LIKE = re.compile(r"\w+\[")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 # Linux's MAP_NORESERVE, which the mmap module names from Python 3.13 on.
 _NO_RESERVE = 0x4000
@@ -25,7 +26,9 @@ TYPES = {dtype.text: dtype for dtype in DType} | {"bool": MASK}
 def value(text: str) -> tuple[str, Any]:
     """An argument such as ``x=bf16[4096,4096]``, ``x=f32[8,16]:1,8`` or ``n=5``. Raises ValueError."""
     name, rest = _split(text, "x=f32[1024]")
-    match = _TENSOR.fullmatch(rest)
+    match = _TENSOR.fullmatch(rest.lower())
+    if match is None and _TENSOR_LIKE.match(rest):
+        raise ValueError(f"{text}: a tensor is written as a type and sizes, such as {name}=f32[1024]")
     if match is None:
         number = _literal(rest)
         if isinstance(number, int | float) and not isinstance(number, bool):
@@ -41,7 +44,10 @@ def value(text: str) -> tuple[str, Any]:
     strides = _integers(match["strides"]) if match["strides"] else _contiguous(shape)
     if len(strides) != len(shape):
         raise ValueError(f"{text}: {len(shape)} sizes but {len(strides)} strides")
-    return name, _tensor(dtype, shape, strides)
+    try:
+        return name, _tensor(dtype, shape, strides)
+    except (OSError, OverflowError):
+        raise ValueError(f"{text}: no computer has addresses for that many bytes") from None
 
 
 def constant(text: str) -> tuple[str, object]:

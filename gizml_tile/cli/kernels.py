@@ -68,6 +68,8 @@ def split(text: str) -> tuple[str, str]:
 
 def _load(file: str) -> ModuleType:
     """The module in a file, run as an import would: what stands under ``__main__`` is left out."""
+    if os.path.isdir(file):
+        raise Misuse(f"{file} is a folder; name a Python file in it")
     if not os.path.isfile(file):
         raise Misuse(f"there is no file {file}{_near_file(file)}")
     path = os.path.abspath(file)

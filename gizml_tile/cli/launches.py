@@ -134,7 +134,8 @@ def _require_all(
     signature: Signature, given: dict[str, Any], kernel: Kernel, options: argparse.Namespace
 ) -> None:
     needed = [*signature.positional, *signature.constants]
-    missing = [name for name in needed if name not in given and name not in signature.defaults]
+    known = {*given, *signature.defaults, *kernel.configured}
+    missing = [name for name in needed if name not in known]
     if not missing:
         return
     example = " ".join(

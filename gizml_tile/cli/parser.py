@@ -26,7 +26,9 @@ COMMANDS = {
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of a command line, ``run`` among them. Raises Misuse; ends the process after a help."""
-    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+    if not arguments:
+        raise Misuse(f"say what to do: gizml-tile COMMAND; commands are {', '.join(COMMANDS)}")
+    if not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
         more = near(arguments[0], COMMANDS) or f"; commands are {', '.join(COMMANDS)}"
         raise Misuse(f"there is no command {arguments[0]}{more}")
     chosen = [name for name in COMMANDS if name in arguments[:1]]
@@ -47,6 +49,7 @@ def parsers(chosen: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, a
         description="Look inside tile kernels, check them and measure them.",
         epilog="'gizml-tile COMMAND --help' tells more of a command.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version of the package")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     found: dict[str, argparse.ArgumentParser] = {}
     for name, text in COMMANDS.items():
@@ -63,6 +66,16 @@ def parsers(chosen: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, a
 def options_of(parser: argparse.ArgumentParser) -> tuple[str, ...]:
     """The options that a parser takes, such as ``--grid``."""
     return tuple(parser._option_string_actions)
+
+
+class _Version(argparse.Action):
+    """Prints the version, which is looked for then alone."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"gizml-tile {version('gizml-tile')}")
+        parser.exit()
 
 
 class _Parser(argparse.ArgumentParser):

@@ -7,10 +7,10 @@ import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import lru_cache
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from gizml_tile.cli.misuse import Failure, Misuse
-from gizml_tile.errors import TileError, is_own_file
+from gizml_tile.errors import Place, TileError, is_own_file
 
 
 @contextmanager
@@ -46,13 +46,24 @@ def _place(traceback: TracebackType | None) -> str | None:
         filename = traceback.tb_frame.f_code.co_filename
         if is_own_file(filename):
             place = None
-        elif not is_installed(filename):
+        elif not _is_installed(filename):
             place = f"{filename}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
     return place
 
 
-def is_installed(filename: str) -> bool:
+def place_of(error: TileError) -> Place | None:
+    """The line of an error in the person's own file; None for one of what called the command line."""
+    place = error.place
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if place is not None and frame.f_code.co_filename == place.filename:
+            return None
+        frame = frame.f_back
+    return None if place is None or _is_installed(place.filename) else place
+
+
+def _is_installed(filename: str) -> bool:
     """Whether a file is of Python or of an installed package."""
     return filename.startswith(("<", *_folders()))
 

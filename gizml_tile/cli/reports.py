@@ -30,13 +30,64 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """``ir`` and ``source``: a launch's text for a target, and what it is written in."""
+    """``source``: a launch's text for a target, and what it is written in."""
 
     kernel: str
     kind: str
     arch: str
     language: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class IrTensor:
+    """``ir``: a tensor of the program, by its number in the array, or one of its numbers (of rank 0)."""
+
+    name: str
+    dtype: str
+    rank: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IrNode:
+    """``ir``: a node, as the table of `gizml_tile.nodes` describes it.
+
+    ``operands`` are numbers of nodes, and so are ``results``, what each region of a loop or branch gives.
+    ``shape`` is empty and ``dtype`` i64 for an index, and both are empty for a node without a value.
+    ``parent`` is the node in whose region it stands, null at the top.
+    """
+
+    number: int
+    op: str
+    attribute: str
+    operands: tuple[int, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+    parent: int | None
+    results: tuple[tuple[int, ...], ...]
+    place: Line | None
+
+
+@dataclass(frozen=True, slots=True)
+class IrProgram:
+    """``ir``: a program, as text too."""
+
+    name: str
+    tensors: tuple[IrTensor, ...]
+    nodes: tuple[IrNode, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ir:
+    """``ir``: the tile IR of a launch for a target: mostly one program, or several that run in order."""
+
+    kernel: str
+    kind: str
+    arch: str
+    programs: tuple[IrProgram, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +247,10 @@ class Devices:
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """``cache list``: a file of the cache, and when it was used, in seconds since 1970."""
+    """``cache list``: a file of the cache, what it holds, and when it was used, in seconds since 1970."""
 
     file: str
+    holds: str
     bytes: int
     used: float
 

@@ -23,7 +23,7 @@ CACHE_VARIABLE = "GIZML_TILE_CACHE"
 LIMIT_VARIABLE = "GIZML_TILE_CACHE_LIMIT"
 
 _DEFAULT_LIMIT = 256 << 20
-_MAGIC = b"gizml-tile cache 1\n"
+_MAGIC = b"gizml-tile cache 2\n"
 _DIGEST_BYTES = 16
 _LENGTH = struct.Struct("<Q")
 _HEADER_BYTES = len(_MAGIC) + _DIGEST_BYTES + _LENGTH.size
@@ -97,8 +97,11 @@ def get(key: str) -> Entry | None:
     return entry
 
 
-def put(key: str, entry: Entry) -> None:
-    """Keep an entry for later processes; where the folder cannot be written, nothing is kept."""
+def put(key: str, entry: Entry, holds: str) -> None:
+    """Keep an entry for later processes; where the folder cannot be written, nothing is kept.
+
+    ``holds`` says what it is to a person who looks at the cache.
+    """
     place = folder()
     if place is None:
         return
@@ -106,7 +109,7 @@ def put(key: str, entry: Entry) -> None:
     partial = path.with_name(f"{path.name}.{os.getpid()}.{next(_partials)}{_PARTIAL}")
     try:
         place.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(_pack(entry))
+        partial.write_bytes(_pack(entry, holds))
         os.replace(partial, path)
     except OSError:
         with contextlib.suppress(OSError):
@@ -121,6 +124,15 @@ def put(key: str, entry: Entry) -> None:
 def entries() -> list[Stored]:
     """Every entry, the longest unused first."""
     return [Stored(Path(path), size, used) for used, size, path in sorted(_files(_SUFFIX))]
+
+
+def holds(stored: Stored) -> str:
+    """What an entry is, as it was said when it was put; empty where it is not whole."""
+    try:
+        found = _parts(stored.path.read_bytes())
+    except OSError:
+        return ""
+    return "" if found is None else str(found[0])
 
 
 def size() -> int:
@@ -212,13 +224,19 @@ def _name(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest() + _SUFFIX
 
 
-def _pack(entry: Entry) -> bytes:
-    metadata = json.dumps(entry.metadata, separators=(",", ":")).encode()
+def _pack(entry: Entry, holds: str) -> bytes:
+    metadata = json.dumps([holds, entry.metadata], separators=(",", ":")).encode()
     content = _LENGTH.pack(len(metadata)) + metadata + entry.data
     return _MAGIC + _digest(content) + content
 
 
 def _unpack(content: bytes) -> Entry | None:
+    found = _parts(content)
+    return None if found is None else Entry(*found[1:])
+
+
+def _parts(content: bytes) -> tuple[str, dict[str, Any], bytes] | None:
+    """What an entry is, its facts and its bytes; None where it is not whole."""
     start = len(_MAGIC) + _DIGEST_BYTES
     if len(content) < _HEADER_BYTES or not content.startswith(_MAGIC):
         return None
@@ -226,7 +244,8 @@ def _unpack(content: bytes) -> Entry | None:
         return None
     (length,) = _LENGTH.unpack_from(content, start)
     end = _HEADER_BYTES + length
-    return Entry(json.loads(content[_HEADER_BYTES:end]), content[end:])
+    told, metadata = json.loads(content[_HEADER_BYTES:end])
+    return told, metadata, content[end:]
 
 
 def _digest(content: bytes) -> bytes:

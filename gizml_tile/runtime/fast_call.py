@@ -224,7 +224,7 @@ def definition(text: str, flags: int = _METH_FASTCALL) -> Definition:
     if entry is None:
         base = Host(this.triple, this.cpu_base, (), 128, False, False, 1, 0, 0, 0)
         entry = disk_cache.Entry({}, compile_text(text, base))
-        disk_cache.put(key, entry)
+        disk_cache.put(key, entry, "code that launches kernels")
     code = load_object(entry.data, ("fast_call",))
     made = Definition(b"launch", code.address("fast_call"), flags, None)
     made.code = code

@@ -64,7 +64,7 @@ def native(futex: bool | None = None) -> Native:
         # Nothing here gains from vector units, so one entry serves every choice of them.
         base = Host(this.triple, this.cpu_base, (), 128, False, False, 1, 0, 0, 0)
         entry = disk_cache.Entry({}, compile_text(text, base))
-        disk_cache.put(key, entry)
+        disk_cache.put(key, entry, "code that launches kernels")
     code = load_object(entry.data, FUNCTIONS)
     unlocked, locked = ctypes.CFUNCTYPE, ctypes.PYFUNCTYPE
     return Native(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 
 import pytest
@@ -17,7 +18,7 @@ def folder(tmp_path, monkeypatch):
 
 def put(count):
     for number in range(count):
-        disk_cache.put(f"key {number}", disk_cache.Entry({}, bytes(1000)))
+        disk_cache.put(f"key {number}", disk_cache.Entry({}, bytes(1000)), f"code of kernel {number}")
     return sum(each.bytes for each in disk_cache.entries())
 
 
@@ -27,9 +28,9 @@ def test_listed_limited_and_cleared(command, folder):
     os.utime(old, (time.time() - 3 * 86400,) * 2)
     code, out, _ = command("cache")
     head, *rows, last = out.splitlines()
-    assert code == 0 and head.split() == ["bytes", "last", "used", "file"]
+    assert code == 0 and head.split() == ["bytes", "last", "used", "holds", "file"]
     assert [row.split()[0] for row in rows] == [str(total // 3)] * 3
-    assert rows[0].endswith(f"  3 days ago  {old.name}") and "just now" in rows[1]
+    assert re.search(rf"  3 days ago  code of kernel \d  {old.name}$", rows[0]) and "just now" in rows[1]
     assert last == f"3 entries, {total} of {disk_cache.limit()} bytes, in {folder}"
     assert command("cache", "size")[1].splitlines() == [last]
     told = "removed 2 entries; GIZML_TILE_CACHE_LIMIT=2K keeps it so\n"
@@ -51,6 +52,7 @@ def test_as_json(command, folder):
     }
     assert report == facts
     assert {each["file"] for each in entries} == {each.path.name for each in disk_cache.entries()}
+    assert {each["holds"] for each in entries} == {"code of kernel 0", "code of kernel 1"}
     assert all(each["bytes"] == total // 2 and time.time() - each["used"] < 60 for each in entries)
     assert json.loads(command("cache", "size", "--json")[1]) == facts | {"entries": None}
     report = json.loads(command("cache", "clear", "--json")[1])

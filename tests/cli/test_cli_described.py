@@ -69,6 +69,8 @@ def test_grids():
             f"x=quad[4]: no type 'quad'; types are {TYPES}",
         ),
         (value, "x=fp32[4]", "x=fp32[4]: no type 'fp32'; did you mean f32 or u32?; types are bf16, "),
+        (value, "x=f32[99999999999999]", "x=f32[99999999999999]: no computer has addresses for"),
+        (value, f"x=f32[{10**30}]", f"x=f32[{10**30}]: no computer has addresses for that many bytes"),
         (value, "x=f32[4,4]:1", "x=f32[4,4]:1: 2 sizes but 1 strides"),
         (value, "x=[1]", "x=[1]: an argument is a tensor such as f32[8,16], or a number"),
         (constant, "BM", "BM: write NAME=VALUE, such as BM=64"),

@@ -58,14 +58,51 @@ def test_ir(file, command):
     assert " x at 64" in out
     code, out, _ = command("ir", f"{file}:scale", *ARGUMENTS, "-c", "warps=8")
     assert "\nwarps 8\n" in out
-    report = json.loads(command("ir", f"{file}:scale", *ARGUMENTS, "--arch", "sm_80", "--json")[1])
-    assert {name: report[name] for name in ("kernel", "kind", "arch", "language")} == {
-        "kernel": "scale",
-        "kind": "cuda",
-        "arch": "sm_80",
-        "language": "tile IR",
-    }
-    assert report["text"] == command("ir", f"{file}:scale", *ARGUMENTS, "--arch", "sm_80")[1]
+
+
+def test_ir_as_json(file, command):
+    arguments = ["ir", f"{file}:scale", *ARGUMENTS, "-k", "cuda"]
+    report = json.loads(command(*arguments, "--json")[1])
+    text = command(*arguments)[1]
+    assert (report["kernel"], report["kind"], report["arch"]) == ("scale", "cuda", "sm_90a")
+    (program,) = report["programs"]
+    assert (program["name"], program["text"]) == ("scale", text)
+    tensors = [(each["name"], each["dtype"], each["rank"], each["written"]) for each in program["tensors"]]
+    assert tensors == [("x", "f16", 1, False), ("out", "f32", 1, True), ("factor", "f32", 0, False)]
+    nodes = program["nodes"]
+    assert [each["number"] for each in nodes] == list(range(len(nodes)))
+    read = next(each for each in nodes if each["op"] == "read")
+    assert (read["attribute"], read["shape"], read["dtype"]) == ("x at 8", [1, 8], "f16")
+    assert [nodes[number]["op"] for number in read["operands"]] == ["id"]
+    assert f"{{{read['layout']}}}" in text and read["place"]["line"] == 14
+    assert nodes[-1]["op"] == "put" and nodes[-1]["dtype"] == "" and nodes[-1]["shape"] == []
+
+
+LOOP = """\
+import gizml_tile as tile
+
+
+@tile.kernel(grid=1)
+def total(p, x, out):
+    X = p.read(x, [8])
+    acc = p.zeros([1, 8])
+    for k in range(X.blocks(0)):
+        acc = acc + X[k]
+    p.write(out, [8])[0] = acc
+"""
+
+
+def test_ir_of_a_loop_as_json(written, command):
+    arguments = ["ir", written(LOOP), "-a", "x=f32[64]", "-a", "out=f32[8]"]
+    (program,) = json.loads(command(*arguments, "--json")[1])["programs"]
+    nodes = program["nodes"]
+    loop = next(each for each in nodes if each["op"] == "loop")
+    inside = [each for each in nodes if each["parent"] == loop["number"]]
+    assert [each["op"] for each in inside] == ["param", "param", "read", "add"]
+    assert loop["results"] == [[inside[-1]["number"]]]
+    # The numbers are those of the text.
+    for each in nodes:
+        assert re.search(rf"^ *{each['number']}  +{each['op']}\b", program["text"], re.M)
 
 
 def test_source_and_strides(file, command):

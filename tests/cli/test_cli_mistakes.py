@@ -1,7 +1,9 @@
 """What is said of commands that are wrong, and of files that fail: one line that says what to do."""
 
+import re
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
@@ -67,7 +69,15 @@ MISTAKES = [
     (["preview", "{file}", "--diffs"], 2, "preview takes no --diffs; did you mean --diff?"),
     (["preview", "{file}", "-z"], 2, "preview takes no -z; see gizml-tile preview --help"),
     (["ir"], 2, "gizml-tile: the following arguments are required: FILE[:NAME]; see gizml-tile ir --help\n"),
-    ([], 2, "the following arguments are required: COMMAND"),
+    (["--json"], 2, "gizml-tile: the following arguments are required: COMMAND; see gizml-tile --help\n"),
+    ([], 2, "gizml-tile: say what to do: gizml-tile COMMAND; commands are preview, ir, source"),
+    (["preview", "."], 2, ". is a folder; name a Python file in it"),
+    (
+        ["ir", SCALE, "-a", "x=f32[8"],
+        2,
+        "x=f32[8: a tensor is written as a type and sizes, such as x=f32[1024]",
+    ),
+    (["ir", SCALE, "-a", "x=f32[-8]"], 2, "x=f32[-8]: a tensor is written as a type and sizes"),
 ]
 
 
@@ -128,7 +138,7 @@ def test_a_mistake_of_the_library_is_not_hidden(file, command, monkeypatch):
         raise ZeroDivisionError("in the library")
 
     broken.__code__ = broken.__code__.replace(co_filename=looking.__file__)
-    monkeypatch.setattr(looking, "ir", broken)
+    monkeypatch.setattr(looking, "tile_ir", broken)
     with pytest.raises(ZeroDivisionError):
         command("ir", f"{file}:scale", *ARGUMENTS)
 
@@ -153,3 +163,52 @@ def test_errors_name_no_line_of_what_called_the_command(file):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.startswith("gizml-tile: a launch is measured where its tensors are")
+
+
+CONFIGURED = """\
+import gizml_tile as tile
+
+
+@tile.kernel(grid=1, configs=[{"B": 8, "warps": 1}, {"B": 16}])
+def configured(p, x, out, *, B, C=1):
+    p.write(out, [B])[0] = p.read(x, [B])[0] * C
+"""
+
+
+def test_constants_of_configurations_need_not_be_given(written, command):
+    tensors = ["-a", "x=f32[16]", "-a", "out=f32[16]"]
+    assert " x at 8\n" in command("ir", written(CONFIGURED), *tensors)[1].replace(": ", "\n")
+
+
+def test_a_launch_that_cannot_be_made_names_no_line(file, command):
+    code, out, _ = command("check", f"{file}:scale", *ARGUMENTS[:2], "-a", "out=f32[100]:0", *ARGUMENTS[4:])
+    assert code == 1 and out.startswith("scale: error: argument 'out' of scale cannot be written")
+
+
+def test_too_much_for_the_memory(file, command):
+    huge = ["-a", "x=f16[999999999999]", "-a", "out=f32[999999999999]", "-a", "factor=1"]
+    code, _, err = command("bench", f"{file}:scale", *huge)
+    assert code == 2 and err.startswith("gizml-tile: the tensors take 5999999999994 bytes, and ")
+
+
+def test_help_is_quick_as_it_imports_little():
+    program = (
+        "import sys; from gizml_tile.cli import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "print([each for each in ('llvmlite', 'libcst', 'rich', 'ml_dtypes', 'gizml_tile.lowering') "
+        "if each in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_command_is_told(command):
+    from gizml_tile import cli
+    from gizml_tile.cli.parser import COMMANDS
+
+    code, out, _ = command("--help")
+    assert code == 0
+    for name in COMMANDS:
+        assert re.search(rf"^    {name}\b", out, re.M) and re.search(rf"^{name} ", cli.__doc__, re.M)
+        assert command(name, "--help")[0] == 0
+    assert command("--version")[:2] == (0, f"gizml-tile {metadata.version('gizml-tile')}\n")

@@ -25,27 +25,37 @@ def place(tmp_path, monkeypatch):
 
 def test_what_is_put_is_got():
     assert get("a") is None
-    put("a", ENTRY)
-    put("b", Entry({}, b""))
+    put("a", ENTRY, "an entry")
+    put("b", Entry({}, b""), "an entry")
     assert get("a") == ENTRY and get("b") == Entry({}, b"")
     assert get("c") is None
-    put("a", Entry({"new": 1}, b"x"))
+    put("a", Entry({"new": 1}, b"x"), "an entry")
     assert get("a") == Entry({"new": 1}, b"x")
 
 
+def test_what_entries_hold(place):
+    put("a", ENTRY, "code of a kernel")
+    (stored,) = entries()
+    assert disk_cache.holds(stored) == "code of a kernel"
+    stored.path.write_bytes(stored.path.read_bytes()[:-1])
+    assert disk_cache.holds(stored) == ""
+    stored.path.unlink()
+    assert disk_cache.holds(stored) == ""
+
+
 def test_every_truncation_is_a_miss_and_is_replaced(place):
-    put("a", ENTRY)
+    put("a", ENTRY, "an entry")
     path = entries()[0].path
     whole = path.read_bytes()
     for length in [*range(200), len(whole) - 1]:
         path.write_bytes(whole[:length])
         assert get("a") is None, length
-    put("a", ENTRY)
+    put("a", ENTRY, "an entry")
     assert get("a") == ENTRY
 
 
 def test_a_flipped_byte_is_a_miss():
-    put("a", ENTRY)
+    put("a", ENTRY, "an entry")
     path = entries()[0].path
     whole = path.read_bytes()
     for at in [*range(120), *range(120, len(whole), 29), len(whole) - 1]:
@@ -56,7 +66,7 @@ def test_a_flipped_byte_is_a_miss():
 @pytest.mark.parametrize("setting", ["0", "off", "OFF"])
 def test_off(monkeypatch, setting):
     monkeypatch.setenv("GIZML_TILE_CACHE", setting)
-    put("a", ENTRY)
+    put("a", ENTRY, "an entry")
     assert get("a") is None and entries() == [] and clear() == 0 and disk_cache.folder() is None
 
 
@@ -72,13 +82,13 @@ def test_the_users_cache_folder_by_default(monkeypatch, setting):
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GIZML_TILE_CACHE", str(tmp_path / "file" / "below"))
-    put("a", ENTRY)
+    put("a", ENTRY, "an entry")
     assert get("a") is None and entries() == [] and size() == 0
 
 
 def test_the_longest_unused_go_first():
     for number in range(10):
-        put(str(number), ENTRY)
+        put(str(number), ENTRY, "an entry")
     one = entries()[0].bytes
     for number in range(10):
         os.utime(disk_cache.folder() / disk_cache._name(str(number)), (number + 1e9, number + 1e9))
@@ -92,7 +102,7 @@ def test_the_longest_unused_go_first():
 def test_the_limit_holds_while_putting(monkeypatch):
     monkeypatch.setenv("GIZML_TILE_CACHE_LIMIT", "20K")
     for number in range(40):
-        put(str(number), ENTRY)
+        put(str(number), ENTRY, "an entry")
         assert size() <= 20 << 10
     assert get("39") == ENTRY
 
@@ -102,7 +112,7 @@ def test_the_number_of_entries_is_bounded(monkeypatch):
     monkeypatch.setattr(disk_cache, "_PUTS_BETWEEN_TRIMS", 4)
     most = 0
     for number in range(120):
-        put(str(number), ENTRY)
+        put(str(number), ENTRY, "an entry")
         most = max(most, len(entries()))
     assert 21 <= len(entries()) <= most < 64
     assert get("119") == ENTRY
@@ -123,7 +133,7 @@ def test_a_wrong_limit_is_an_error(monkeypatch):
 
 
 def test_what_a_killed_process_left_is_removed(place):
-    put("a", ENTRY)
+    put("a", ENTRY, "an entry")
     old, new = place / "x.1.0.partial", place / "y.1.0.partial"
     old.write_bytes(b"half")
     new.write_bytes(b"half")
@@ -142,7 +152,8 @@ for turn in range(15):
     for key in range(4):
         found = get(str(key))
         assert found is None or found.data == bytes([found.metadata["fill"]]) * 50_000, "torn"
-        put(str(key), Entry({"fill": (seed + turn) % 256}, bytes([(seed + turn) % 256]) * 50_000))
+        fill = (seed + turn) % 256
+        put(str(key), Entry({"fill": fill}, bytes([fill]) * 50_000), "an entry")
 print("ok")
 """
 
