@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     """Carry out the command."""
     device = _device(options.device)
     launch = launches.launch(options)
-    with output.steps(4) as step, person.running():
+    with output.steps(2 if options.no_ceilings else 4) as step, person.running():
         step("filling tensors")
         launch.fill(options.seed)
         step(f"launching {launch.name} on {device}")

@@ -41,6 +41,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-run", action="store_true", help="only trace and compile")
     output.describe(parser)
     parser.epilog = (
+        "On the CPU a launch is run; races, bad reads and costs are found where a GPU is simulated. "
         "Status 0: no mistake was found. 1: a mistake in the program. 2: a mistake in the command. "
         "3: with --strict, something to look at."
     )

@@ -166,8 +166,21 @@ def test_explain_measures_on_the_cpu(file, command):
     assert code == 0 and re.search(r"^measured: \d+\.\d\d [mu]s$", out, re.M)
     report = json.loads(command("explain", f"{file}:scale", *ARGUMENTS, "--measure", "--json")[1])
     assert 0 < report["measured_seconds"] < 1
-    code, _, err = command("explain", f"{file}:scale", *ARGUMENTS, "--measure", "-k", "cuda")
-    assert code == 1 and "measured where its tensors are, for cpu (native), and not for cuda (sm_90a)" in err
+    code, _, err = command("explain", f"{file}:scale", *ARGUMENTS, "--measure", "-k", "hip")
+    assert (code, err) == (1, "gizml-tile: launches on hip:0 cannot be measured; those on cpu and cuda can\n")
+
+
+def test_explain_measures_on_a_gpu(file, command, cuda):
+    for device in cuda.devices:
+        device |= {"L2_CACHE_SIZE": 1 << 10, "COMPUTE_CAPABILITY_MAJOR": 8}
+    arguments = ["explain", f"{file}:scale", *ARGUMENTS, "--measure", "-k", "cuda"]
+    code, out, _ = command(*arguments)
+    assert code == 0 and out.startswith("scale for cuda (sm_80)\n") and "  measured: 1.00 ms, " in out
+    report = json.loads(command(*arguments, "--json")[1])
+    assert (report["arch"], report["measured_seconds"]) == ("sm_80", 0.001)
+    assert not cuda.memory
+    code, _, err = command(*arguments, "--arch", "sm_90a")
+    assert code == 1 and "measured where its tensors are, for cuda (sm_80), and not for cuda (sm_90a)" in err
 
 
 SPECIAL = """\

@@ -158,11 +158,11 @@ def test_a_file_without_kernels(written, command):
 
 def test_errors_name_no_line_of_what_called_the_command(file):
     """A mistake that is no line's of the kernel."""
-    arguments = ["explain", f"{file}:scale", *ARGUMENTS, "--measure", "-k", "cuda"]
+    arguments = ["explain", f"{file}:scale", *ARGUMENTS, "--measure", "-k", "metal"]
     command = [sys.executable, "-m", "gizml_tile", *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.startswith("gizml-tile: a launch is measured where its tensors are")
+    assert done.stderr.startswith("gizml-tile: launches on metal:0 cannot be measured")
 
 
 CONFIGURED = """\
