@@ -106,7 +106,7 @@ def _report(launch: Launch, device: str, found: Benchmark, known: dict[str, floa
     median = statistics.median(runs)
     lower, _, upper = statistics.quantiles(runs, n=4, method="inclusive")
     rates = tuple(_rates(found, median, known))
-    least = [each.least_seconds for each in rates if each.least_seconds is not None]
+    least = max((each.least_seconds for each in rates), default=0)
     return Bench(
         launch.name,
         device,
@@ -119,7 +119,7 @@ def _report(launch: Launch, device: str, found: Benchmark, known: dict[str, floa
         runs[0],
         runs[-1],
         rates,
-        max(least, default=None),
+        least or None,
         None if found.bound is None else found.bound.seconds,
     )
 
@@ -145,9 +145,11 @@ def _print(report: Bench) -> None:
     if not report.rates:
         print("what a launch does is not known, as the turns of its loops follow from data")
     else:
-        print()
+        output.gap()
         heads = ("", "a launch", "achieved", "ceiling", "share")
         output.table(heads, [_row(rate) for rate in report.rates], (1, 2, 3, 4))
+        if any(rate.name == MEMORY and rate.is_above for rate in report.rates):
+            print("more than the memory gives: the tensors are small enough for caches to hold them")
     for told, bound in (
         ("at these ceilings", report.ceiling_bound_seconds),
         ("by explain", report.explained_bound_seconds),

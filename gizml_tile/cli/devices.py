@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     rows = [] if report.cpu is None else [_cpu_row(report.cpu)]
     rows += [_gpu_row(gpu) for gpu in report.gpus]
     output.table(_HEADS, rows, _RIGHT)
-    print()
+    output.gap()
     if report.cpu is not None:
         threads = "1 thread" if report.cpu.threads == 1 else f"{report.cpu.threads} threads"
         used = f"{threads} of {report.cpu.vector_bits}-bit vectors"

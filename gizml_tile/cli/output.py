@@ -22,7 +22,7 @@ _PATIENCE_SECONDS = 1.0
 # What stands out in our own texts, as patterns with styles; later ones go over earlier ones.
 _OURS = {
     "tile-ir": (
-        (r"(?m)^\s*\d+\s+(?P<op>\S+)", "cyan"),
+        (r"(?m)^\s*\d+\s+\S+", "cyan"),
         (r"\b[fiu]\d+\b|\b(bf16|fp8|e5m2|mask|index)\b", "magenta"),
         (r"\{[^}]*\}", "green"),
         (r"(?m)\S+:\d+$", "dim"),
@@ -121,6 +121,12 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[i
                 f"{cell:{'>' if number in right else '<'}{width}}" for cell, width, number in cells
             ).rstrip()
         )
+
+
+def gap() -> None:
+    """Set a table off, which on a terminal stands alone by itself."""
+    if not sys.stdout.isatty():
+        print()
 
 
 @contextmanager

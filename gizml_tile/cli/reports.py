@@ -284,17 +284,22 @@ class Rate:
     ceiling_per_second: float | None
 
     @property
-    def least_seconds(self) -> float | None:
-        """How long the amount takes at the ceiling."""
-        return self.amount / self.ceiling_per_second if self.ceiling_per_second else None
+    def is_above(self) -> bool:
+        """Whether it is faster than the ceiling, as memory is that caches hold."""
+        return self.ceiling_per_second is not None and self.per_second > self.ceiling_per_second
+
+    @property
+    def least_seconds(self) -> float:
+        """How long the amount takes at the ceiling; 0 where that is not known or does not hold."""
+        return self.amount / self.ceiling_per_second if self.ceiling_per_second and not self.is_above else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
     """``bench``: launches on random tensors. Rates are of the median, and empty where amounts are not known.
 
-    ``ceiling_bound`` is the longest that one of the rates takes at its ceiling, ``explained_bound`` what
-    ``explain`` tells for a GPU, by its data sheet; either may be null.
+    ``ceiling_bound`` is the longest that one of the rates takes at its ceiling, but for rates above theirs;
+    ``explained_bound`` is what ``explain`` tells for a GPU, by its data sheet. Either may be null.
     """
 
     kernel: str

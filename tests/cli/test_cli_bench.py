@@ -71,8 +71,10 @@ def test_on_the_cpu(kernels, command, small_ceilings):
     for rate in rates.values():
         assert math.isclose(rate["per_second"], rate["amount"] / report["median_seconds"])
         assert rate["ceiling_per_second"] > 0
-    least = max(rate["amount"] / rate["ceiling_per_second"] for rate in rates.values())
-    assert math.isclose(report["ceiling_bound_seconds"], least)
+    # Rates above their ceilings are those of so little that caches hold it.
+    slow = [rate for rate in rates.values() if rate["per_second"] <= rate["ceiling_per_second"]]
+    least = max((rate["amount"] / rate["ceiling_per_second"] for rate in slow), default=None)
+    assert report["ceiling_bound_seconds"] == least
     assert report["explained_bound_seconds"] is None
 
 
