@@ -33,15 +33,12 @@ def describe(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
 def chosen(options: argparse.Namespace) -> list[Target]:
     """The targets that options name, by default the CPU; of a kind without an architecture the usual one.
 
-    Raises Misuse for unknown ones, and for an architecture of another kind.
+    Raises Misuse for unknown ones.
     """
     kinds = dict.fromkeys(_known(kind, KINDS, "kind") for kind in options.kind)
     archs: dict[str, list[str]] = {kind: [] for kind in kinds}
     for arch in options.arch:
-        kind = _kind_of(arch, list(kinds))
-        if kinds and kind not in kinds:
-            raise Misuse(f"{arch} is an arch of {kind}, and not of {' or '.join(kinds)}")
-        archs.setdefault(kind, []).append(arch)
+        archs.setdefault(_kind_of(arch, list(kinds)), []).append(arch)
     if not archs:
         archs = {"cpu": []}
     found = [target(kind, arch or None) for kind, listed in archs.items() for arch in listed or [""]]

@@ -68,6 +68,14 @@ def test_several_targets_in_one_call(file, command):
     ]
 
 
+def test_an_architecture_adds_its_kind(file, command):
+    out = command("check", f"{file}:scale", *ARGUMENTS, "-k", "cpu", "--arch", "gfx1100", "--no-run")[1]
+    assert [line.partition(":")[0] for line in out.splitlines()] == [
+        "scale for cpu (native)",
+        "scale for hip (gfx1100)",
+    ]
+
+
 def test_a_race_is_a_mistake(kernels, command):
     code, out, _ = command("check", f"{kernels}:together", *RACE, "-k", "cuda", "-k", "hip")
     first, told, second, last = out.splitlines()

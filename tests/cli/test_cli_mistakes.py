@@ -39,7 +39,7 @@ MISTAKES = [
     (
         ["ir", SCALE, *ARGUMENTS, "-k", "cpu", "--arch", "sm_90a"],
         2,
-        "sm_90a is an arch of cuda, and not of cpu",
+        "ir takes one target, found cpu (native), cuda (sm_90a)",
     ),
     (["ir", SCALE, *ARGUMENTS, "-k", "cdua"], 2, "there is no kind cdua; did you mean cuda or cpu?"),
     (
