@@ -19,11 +19,14 @@ GridSpec = int | tuple[int, ...] | list[int] | Callable[..., Any]
 def cdiv(a: Any, b: Any) -> Any:
     """How many blocks of ``b`` cover ``a``: a / b rounded up, of integers or of indices in a kernel.
 
-    Raises TileError for blocks of size 0.
+    Raises TileError for blocks of size 0, and for what is neither.
     """
     if type(b) is int and b == 0:
         raise TileError(f"cdiv({a}, 0): a block has at least one element", here())
-    return -(-a // b)
+    try:
+        return -(-a // b)
+    except TypeError:
+        raise TileError(f"cdiv takes integers or indices, found {a!r} and {b!r}", here()) from None
 
 
 def as_grid(value: object, what: str = "the grid") -> Grid:

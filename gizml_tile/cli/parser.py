@@ -31,14 +31,17 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
         more = near(arguments[0], COMMANDS) or f"; commands are {', '.join(COMMANDS)}"
         raise Misuse(f"there is no command {arguments[0]}{more}")
-    chosen = [name for name in COMMANDS if name in arguments[:1]]
-    parser, commands = parsers(chosen)
-    options, unknown = parser.parse_known_args(arguments)
+    name, *rest = arguments
+    parser, commands = parsers([name])
+    if name not in COMMANDS:
+        return parser.parse_args(arguments)
+    # Options may stand between files too.
+    options, unknown = commands[name].parse_known_intermixed_args(rest)
     if unknown:
-        name, word = options.command, unknown[0]
-        known = options_of(commands[name]) if word.startswith("--") else ()
-        more = near(word, known) or f"; see gizml-tile {name} --help"
-        raise Misuse(f"{name} takes no {word}{more}")
+        known = options_of(commands[name]) if unknown[0].startswith("--") else ()
+        more = near(unknown[0], known) or f"; see gizml-tile {name} --help"
+        raise Misuse(f"{name} takes no {unknown[0]}{more}")
+    options.command = name
     return options
 
 

@@ -35,7 +35,7 @@ def test_preview_of_one_kernel_is_a_program(file, command):
 
 def test_preview_of_several_named_kernels(file, written, command):
     other = written(TEXT, "others_of_a_person.py")
-    code, out, _ = command("preview", f"{file}:scale", f"{other}:scale", f"{file}:negated", "--json")
+    code, out, _ = command("preview", f"{file}:scale", "--json", f"{other}:scale", f"{file}:negated")
     texts = json.loads(out)
     assert code == 0 and list(texts) == ["scale", f"{other}:scale", "negated"]
     assert texts["scale"] == texts[f"{other}:scale"] == command("preview", f"{file}:scale")[1]

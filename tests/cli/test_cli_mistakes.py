@@ -27,6 +27,7 @@ MISTAKES = [
         "copy has no grid of its own; say",
     ),
     (["ir", SCALE, *ARGUMENTS, "-a", "fator=1"], 2, "has no parameter fator; did you mean factor?"),
+    (["ir", SCALE, *ARGUMENTS, "-c", "BM=x"], 1, "cdiv takes integers or indices, found 100 and 'x'"),
     (["ir", SCALE, *ARGUMENTS, "-a", "q=1"], 2, "scale has no parameter q; it has " + PARAMETERS),
     (["ir", SCALE, *ARGUMENTS, "-c", "BN=1"], 2, "scale has no parameter BN; did you mean BM?"),
     (["ir", SCALE, *ARGUMENTS, "-a", "x=f32[4]"], 2, "x is given twice"),
