@@ -26,7 +26,7 @@ class Facts:
     of a thread, of which ``accumulators`` should be results of products at most, ``unit_registers`` of a
     unit. Rates are of the largest board in use with the architecture, for predictions alone: memory in bytes
     a second, the clock in hertz, and of one unit in a cycle: fused multiply-adds, approximate ``functions``,
-    and ``matrix_rates``, multiply-adds by the bits of a matrix operand.
+    ``doubles``, fused multiply-adds of F64, and ``matrix_rates``, multiply-adds by the bits of an operand.
     ``abilities`` name what only some architectures have:
 
     ===================  ==============================================================================
@@ -64,6 +64,7 @@ class Facts:
     clock: float
     multiply_adds: int
     functions: int
+    doubles: int
     matrix_rates: tuple[tuple[int, float], ...]
     abilities: frozenset[str]
 
@@ -82,14 +83,14 @@ _VECTOR_ATOMICS = frozenset(
     "add_f32x2 add_f32x4 add_f16x2 add_f16x4 add_f16x8 add_bf16 add_bf16x2 add_bf16x4 add_bf16x8".split()
 )
 _AMPERE = _TURING | frozenset(
-    "copy bf16_convert nan_minimum f16_16x8x16 bf16_16x8x8 bf16_16x8x16 tf32_16x8x8 i8_16x8x32".split()
+    "copy bf16_convert nan_minimum f16_16x8x16 bf16_16x8x8 bf16_16x8x16 tf32_16x8x8 f64_8x8x4 "
+    "i8_16x8x32".split()
 )
 _ADA = _AMPERE | frozenset("fp8_convert fp8_16x8x32".split())
 # On sm_90 the FP8 atom of a single warp is emulated, slower than converting to F16.
-_HOPPER = (_ADA | _VECTOR_ATOMICS | frozenset("matrix_store bulk group_matrix cluster".split())) - {
-    "fp8_16x8x32"
-}
-_BLACKWELL = _ADA | _VECTOR_ATOMICS | frozenset("matrix_store bulk cluster".split())
+_SINCE_HOPPER = _ADA | _VECTOR_ATOMICS | frozenset("matrix_store bulk cluster f64_16x8x16".split())
+_HOPPER = (_SINCE_HOPPER | {"group_matrix"}) - {"fp8_16x8x32"}
+_BLACKWELL = _SINCE_HOPPER
 
 # CUDA C++ Programming Guide, "Arithmetic Instructions" (results of a multiprocessor in a cycle); AMD's SIMDs
 # make functions in a quarter of the lanes, as Apple's do.
@@ -106,10 +107,11 @@ def _nvidia(
     clock: float,
     multiply_adds: int,
     matrix_rate: float,
+    doubles: tuple[int, float],
     abilities: frozenset[str],
 ) -> Facts:
-    """``matrix_rate`` is that of 16 bits."""
-    rates = ((16, matrix_rate), (8, 2 * matrix_rate), (32, matrix_rate / 2))
+    """``matrix_rate`` is that of 16 bits, ``doubles`` are the rates of F64 without and with matrix units."""
+    rates = ((16, matrix_rate), (8, 2 * matrix_rate), (32, matrix_rate / 2), (64, doubles[1]))
     return Facts(
         lanes=32,
         workgroup_threads=1024,
@@ -127,29 +129,33 @@ def _nvidia(
         clock=clock,
         multiply_adds=multiply_adds,
         functions=_FUNCTIONS,
+        doubles=doubles[0],
         matrix_rates=rates,
         abilities=abilities,
     )
 
 
 # CUDA C++ Programming Guide, "Compute Capabilities" (memory, threads, workgroups of a multiprocessor,
-# 128 or 64 FP32 lanes); boards: T4, A100, A40, L40S, H200, B200, RTX PRO 6000, by their data sheets. Hopper
-# multiplies matrices at 1.83 GHz and does all else at 1.98 GHz, by the white paper of H100.
+# 128 or 64 FP32 lanes, results of FP64); boards: T4, A100, A40, L40S, H200, B200, RTX PRO 6000, by their data
+# sheets. Hopper multiplies matrices at 1.83 GHz and does all else at 1.98 GHz, by the white paper of H100.
+_SLOWER = 1.83 / 1.98
 _NVIDIA = {
-    "sm_75": _nvidia(64, 64, 1024, 16, 40, 0.32e12, 1.59e9, 64, 512, _TURING),
-    "sm_80": _nvidia(163, 164, 2048, 32, 108, 2.0e12, 1.41e9, 64, 1024, _AMPERE),
-    "sm_86": _nvidia(99, 100, 1536, 16, 84, 0.7e12, 1.74e9, 128, 512, _AMPERE),
-    "sm_89": _nvidia(99, 100, 1536, 24, 142, 0.86e12, 2.52e9, 128, 512, _ADA),
-    "sm_90a": _nvidia(227, 228, 2048, 32, 132, 4.8e12, 1.98e9, 128, 2048 * 1.83 / 1.98, _HOPPER),
-    "sm_100a": _nvidia(227, 228, 2048, 32, 148, 8.0e12, 1.97e9, 128, 2048, _BLACKWELL),
-    "sm_120a": _nvidia(99, 100, 1536, 24, 188, 1.79e12, 2.6e9, 128, 512, _BLACKWELL),
+    "sm_75": _nvidia(64, 64, 1024, 16, 40, 0.32e12, 1.59e9, 64, 512, (2, 2), _TURING),
+    "sm_80": _nvidia(163, 164, 2048, 32, 108, 2.0e12, 1.41e9, 64, 1024, (32, 64), _AMPERE),
+    "sm_86": _nvidia(99, 100, 1536, 16, 84, 0.7e12, 1.74e9, 128, 512, (2, 2), _AMPERE),
+    "sm_89": _nvidia(99, 100, 1536, 24, 142, 0.86e12, 2.52e9, 128, 512, (2, 2), _ADA),
+    "sm_90a": _nvidia(
+        227, 228, 2048, 32, 132, 4.8e12, 1.98e9, 128, 2048 * _SLOWER, (64, 128 * _SLOWER), _HOPPER
+    ),
+    "sm_100a": _nvidia(227, 228, 2048, 32, 148, 8.0e12, 1.97e9, 128, 2048, (64, 64), _BLACKWELL),
+    "sm_120a": _nvidia(99, 100, 1536, 24, 188, 1.79e12, 2.6e9, 128, 512, (2, 2), _BLACKWELL),
 }
 
 # Matrix cores of CDNA 2, 3 and 4, and of RDNA 3 and 4. CDNA 3 multiplies FP8 of another encoding than ours.
 _MFMA_F16 = "mfma_f16_16x16x16 mfma_f16_32x32x8 mfma_bf16_16x16x16 mfma_bf16_32x32x8".split()
-_MFMA_F32 = "mfma_f32_16x16x4 mfma_f32_32x32x2".split()
+_MFMA_WIDE = "mfma_f32_16x16x4 mfma_f32_32x32x2 mfma_f64_16x16x4".split()
 _AMD_ABILITIES = ["f64", "add_f32", *_INTEGER_ATOMICS, *_EXCHANGES]
-_CDNA = frozenset([*_AMD_ABILITIES, *_MFMA_F16, *_MFMA_F32, "exp2_f32"])
+_CDNA = frozenset([*_AMD_ABILITIES, *_MFMA_F16, *_MFMA_WIDE, "exp2_f32"])
 _CDNA2 = _CDNA | {"mfma_i8_16x16x16", "mfma_i8_32x32x8"}
 _CDNA3 = _CDNA | {"mfma_i8_16x16x32", "mfma_i8_32x32x16"}
 _CDNA4 = _CDNA3 | frozenset(
@@ -171,10 +177,10 @@ def _cdna(
     memory_rate: float,
     clock: float,
     multiply_adds: int,
-    matrix_rates: tuple[int, int, int],
+    matrix_rates: tuple[int, int, int, int],
     abilities: frozenset[str],
 ) -> Facts:
-    """``matrix_rates`` are those of 32, 16 and 8 bits."""
+    """``matrix_rates`` are those of 64, 32, 16 and 8 bits."""
     return Facts(
         lanes=64,
         workgroup_threads=1024,
@@ -192,7 +198,8 @@ def _cdna(
         clock=clock,
         multiply_adds=multiply_adds,
         functions=_FUNCTIONS,
-        matrix_rates=tuple(zip((32, 16, 8), matrix_rates, strict=True)),
+        doubles=64,
+        matrix_rates=tuple(zip((64, 32, 16, 8), matrix_rates, strict=True)),
         abilities=abilities,
     )
 
@@ -223,6 +230,7 @@ def _rdna(
         clock=clock,
         multiply_adds=128,
         functions=_FUNCTIONS,
+        doubles=4,
         matrix_rates=tuple(zip((16, 8), matrix_rates, strict=True)),
         abilities=abilities,
     )
@@ -232,9 +240,9 @@ def _rdna(
 # SIMD) and LLVM's "User Guide for AMDGPU Backend"; boards by their data sheets: one die of MI250X, MI300X,
 # MI355X, RX 7900 XTX, Radeon 8060S, RX 9060 XT, RX 9070 XT.
 _AMD = {
-    "gfx90a": _cdna(64, 32, 110, 1.6e12, 1.7e9, 64, (128, 512, 512), _CDNA2),
-    "gfx942": _cdna(64, 32, 304, 5.3e12, 2.1e9, 128, (128, 1024, 2048), _CDNA3),
-    "gfx950": _cdna(160, 64, 256, 8.0e12, 2.4e9, 128, (128, 2048, 4096), _CDNA4),
+    "gfx90a": _cdna(64, 32, 110, 1.6e12, 1.7e9, 64, (128, 128, 512, 512), _CDNA2),
+    "gfx942": _cdna(64, 32, 304, 5.3e12, 2.1e9, 128, (128, 128, 1024, 2048), _CDNA3),
+    "gfx950": _cdna(160, 64, 256, 8.0e12, 2.4e9, 128, (64, 128, 2048, 4096), _CDNA4),
     "gfx1100": _rdna(32, 96, 0.96e12, 2.5e9, (256, 256), _RDNA3),
     "gfx1151": _rdna(32, 40, 0.256e12, 2.9e9, (256, 256), _RDNA3),
     "gfx1200": _rdna(64, 32, 0.32e12, 3.13e9, (512, 1024), _RDNA4),
@@ -267,6 +275,7 @@ def _apple(units: int, memory_rate: float, clock: float, abilities: frozenset[st
         clock=clock,
         multiply_adds=128,
         functions=2 * _FUNCTIONS,
+        doubles=0,
         matrix_rates=((16, 128), (32, 128)),
         abilities=abilities,
     )

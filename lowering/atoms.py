@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I32, U8, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, F64, FP8, I8, U8, DType, math_dtype
 from gizml_tile.layout import Linear
 from gizml_tile.layout.bits import bit_length
 from gizml_tile.lowering.kernel_ir.instructions import Atom
@@ -20,6 +20,7 @@ Bases = list[tuple[int, int]]
 _IGNORED_BY_TF32 = 13
 # What these units keep of sums of FP8 products.
 _FP8_SUM_BITS = 14
+_DOUBLE_BITS = 53
 
 
 def _bits(count: int, step: int = 1) -> list[int]:
@@ -55,7 +56,7 @@ def _atom(
         n,
         k,
         *dtypes,
-        F32 if dtypes[0].is_float else I32,
+        math_dtype(dtypes[0]),
         Linear.of((m, k), register=a[0], lane=a[1]),
         Linear.of((n, k), register=b[0], lane=b[1]).transposed(),
         Linear.of((m, n), register=c[0], lane=c[1]),
@@ -86,11 +87,11 @@ def _words(side: int, depth: int, word: int) -> tuple[Bases, Bases]:
     """A lane holds ``word`` neighbours of a row of A (column of B) in each word.
 
     Lanes 0 to 3 have neighbouring words, each further lane bit the next row; the registers go on with the
-    next 8 rows and then with the other half of k.
+    next 8 rows and then with the rest of k.
     """
     register = _columns(word)
     register += [(8, 0)] if side == 16 else []
-    register += [(0, 4 * word)] if depth == 8 * word else []
+    register += _columns(depth // (4 * word), 4 * word)
     return register, [(0, word), (0, 2 * word), (1, 0), (2, 0), (4, 0)]
 
 
@@ -104,7 +105,7 @@ def _of_words(
     ignored_bits: int = 0,
     sum_bits: int = 24,
 ) -> Atom:
-    word = 4 // a_dtype.bytes
+    word = max(4 // a_dtype.bytes, 1)
     size = f"{m}x8x{k}"
     return _atom(
         f"{name or a_dtype.text}_{size}",
@@ -133,6 +134,8 @@ _WORDS = (
     _of_words(16, 8, F32, F32, "tf32", ignored_bits=_IGNORED_BY_TF32),
     *_integers_of_words(16, 32),
     *_integers_of_words(8, 16),
+    _of_words(16, 16, F64, F64, sum_bits=_DOUBLE_BITS),
+    _of_words(8, 4, F64, F64, sum_bits=_DOUBLE_BITS),
 )
 
 # AMD's matrix cores: the ISA guides' chapters on matrix instructions, AMD's Matrix Instruction Calculator.
@@ -154,6 +157,14 @@ def _mfma(side: int, k: int, a: DType, b: DType, name: str = "") -> Atom:
     needs = f"mfma_{_ABILITIES.get(a, a.text)}_{side}x{side}x{k}"
     name = f"mfma_{name or a.text}_{side}x{side}x{k}"
     return _atom(name, (side, side, k), (a, b), operand, operand, sums, needs, turned=True)
+
+
+def _mfma_double() -> Atom:
+    """CDNA's product of F64: of C a lane has every fourth column of a row, 16 lanes on the next."""
+    operand: tuple[Bases, Bases] = [], [*_rows(16), *_columns(4)]
+    sums = _columns(4, 4), [*_rows(16), *_columns(4)]
+    name, size = "mfma_f64_16x16x4", (16, 16, 4)
+    return _atom(name, size, (F64, F64), operand, operand, sums, sum_bits=_DOUBLE_BITS, turned=True)
 
 
 def _wmma11(a: DType, b: DType, name: str = "") -> Atom:
@@ -190,6 +201,7 @@ _MFMA = (
         for dtype in (F16, BF16)
     ),
     *(_mfma(side, k, F32, F32) for side, k in ((16, 4), (32, 2))),
+    _mfma_double(),
     *(_mfma(side, k, I8, I8) for side, k in ((16, 64), (32, 32), (16, 32), (32, 16), (16, 16), (32, 8))),
 )
 _WMMA11 = (

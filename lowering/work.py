@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from gizml_tile.dtypes import DType
+from gizml_tile.dtypes import F64, DType
 from gizml_tile.errors import Place
 from gizml_tile.lowering.kernel_ir.instructions import (
     APPROXIMATE,
@@ -44,7 +44,8 @@ MEMORY = "the memory of the device"
 class Work:
     """Bytes by tensor, multiply-adds by unit, barriers, and instructions that warps issue.
 
-    ``functions`` are the instructions that units for approximate functions take.
+    ``functions`` are the instructions that units for approximate functions take, ``doubles`` those that units
+    for F64 do.
     """
 
     read: dict[int, float] = field(default_factory=dict)
@@ -53,6 +54,7 @@ class Work:
     barriers: float = 0
     instructions: float = 0
     functions: float = 0
+    doubles: float = 0
     multiply_adds: dict[str, float] = field(default_factory=dict)
     matrix: dict[int, float] = field(default_factory=dict)  # bits of an operand -> multiply-adds
 
@@ -66,6 +68,7 @@ class Work:
             "the matrix units": sum(count / rates[bits] for bits, count in self.matrix.items()),
             "issuing instructions": self.instructions * facts.lanes / facts.multiply_adds,
             "special functions": self.functions * facts.lanes / facts.functions,
+            "units for F64": self.doubles * facts.lanes / max(facts.doubles, 1),
         }
         times = {MEMORY: moved * facts.units / facts.memory_rate}
         times |= {name: each / facts.clock for name, each in cycles.items()}
@@ -83,6 +86,7 @@ class Work:
         self.barriers += times * other.barriers
         self.instructions += times * other.instructions
         self.functions += times * other.functions
+        self.doubles += times * other.doubles
         _add_all(self.read, other.read, times)
         _add_all(self.written, other.written, times)
         _add_all(self.multiply_adds, other.multiply_adds, times)
@@ -348,11 +352,13 @@ def _add(counting: _Counting, i: Instruction, work: Work) -> None:
         case _ if i.op == "outer":
             work.multiplied("fused multiply-adds", i.count * threads)
             work.instructions += i.count * warps
+            work.doubles += i.count * warps if i.dtype is F64 else 0
         case _ if i.op == "barrier":
             work.barriers += 1
         case _ if i.op in ELEMENTWISE or i.op == "shuffle":
             work.instructions += i.count * warps
             work.functions += i.count * warps if i.op in APPROXIMATE else 0
+            work.doubles += i.count * warps if any(arg.dtype is F64 for arg in i.args) else 0
 
 
 def _bits(dtype: DType) -> int:

@@ -134,15 +134,14 @@ def automatic_warps(target: Target, elements: int, *, atoms: bool) -> int:
 def _candidates(
     target: Target, a_dtype: DType, b_dtype: DType, shape: Shape, precision: str
 ) -> tuple[Candidate, ...]:
-    dtypes, floats = (a_dtype, b_dtype), a_dtype.is_float
+    dtypes, sums = (a_dtype, b_dtype), math_dtype(a_dtype)
     # Bytes are all that an atom of bytes takes.
     tried = [
         _candidate(target, atom, dtypes, shape, precision)
         for atom in family(target)
-        if (floats and atom.a_dtype.bytes > 1) or (atom.a_dtype, atom.b_dtype) == dtypes
+        if atom.c_dtype is sums and (atom.a_dtype.bytes > 1 or (atom.a_dtype, atom.b_dtype) == dtypes)
     ]
-    sums = math_dtype(a_dtype)
-    how = f"{sums} fused multiply-adds in the order of k" if floats else f"{sums} products and sums"
+    how = f"{sums} fused multiply-adds in the order of k" if sums.is_float else f"{sums} products and sums"
     return (*tried, Candidate(MULTIPLY_ADD, True, how))
 
 

@@ -83,7 +83,7 @@ def _tables(matrix: Matrix, lanes: int) -> tuple[Array, Array, Array]:
 
 
 def mma(threads: Threads, at: Instruction) -> Array:
-    """Products in float32, with float32 sums in no particular order, or exact ones of integers.
+    """Products in float32 (or float64) with sums of that in no particular order, or exact ones of integers.
 
     Of types narrower than F32 the products are exact. Subnormals stay what they are on every target.
     """
@@ -103,8 +103,8 @@ def mma(threads: Threads, at: Instruction) -> Array:
     spread = spread.transpose(1, 0, 2).reshape(at.count, threads.size)
     if at.dtype is I32:
         return np.asarray((c + spread.astype(np.int64)).astype(np.int32))
-    assert at.dtype is not None
-    return np.asarray(to_float32(c, at.dtype) + spread).astype(c.dtype)
+    assert at.dtype in (F32, F64), at.dtype
+    return np.asarray(c + spread).astype(c.dtype)
 
 
 def _check_replicas(threads: Threads, at: Instruction, value: Instruction, fragment: Linear) -> None:
@@ -132,7 +132,7 @@ def _gathered(threads: Threads, value: Instruction, places: Array, matrix: Matri
     by_warp = held.reshape(len(held), -1, lanes).transpose(1, 0, 2).reshape(-1, len(held) * lanes)
     taken = by_warp.take(places, axis=1)
     assert value.dtype is not None
-    if value.dtype.is_integer:
+    if value.dtype.is_integer or value.dtype is F64:
         return np.asarray(taken.astype(np.float64))
     if matrix.atom.ignored_bits:
         return (taken.view(np.int32) & np.int32(-1 << matrix.atom.ignored_bits)).view(np.float32)

@@ -141,11 +141,12 @@ double element(const char *from, int number, int type) {
     case 3: return fp8(((const uint8_t *)from)[number]);
     case 4: return ((const int8_t *)from)[number];
     case 6: return bf8(((const uint8_t *)from)[number]);
+    case 7: return ((const double *)from)[number];
     default: return ((const uint8_t *)from)[number];
     }
 }
 
-const int BYTES[] = {2, 2, 4, 1, 1, 1, 1};
+const int BYTES[] = {2, 2, 4, 1, 1, 1, 1, 8};
 
 // Families of matrix instructions, from AMD's ISA guides and matrix instruction calculator.
 enum { MFMA, WMMA11, WMMA12 };
@@ -157,7 +158,8 @@ int step_of(int family, int side, int depth, int lane, int number, int bytes) {
     return lane / side * (depth * side / 64) + number;
 }
 
-int row_of(int family, int side, int lane, int number) {
+int row_of(int family, int side, int lane, int number, bool doubles) {
+    if (doubles) return 4 * number + lane / 16;
     if (family == WMMA11) return 2 * number + lane / 16;
     if (family == WMMA12) return 8 * (lane / 16) + number;
     return side == 16 ? 4 * (lane / 16) + number : 8 * (number / 4) + 4 * (lane / 32) + number % 4;
@@ -253,9 +255,13 @@ void gz_matrix(int family, int side, int depth, int a_type, int b_type, int a_co
         if (both.known != 2 * side * depth) snprintf(error, sizeof error, "a product lacks elements");
     }
     for (int number = 0; number < c_count; number++) {
-        const double *left = both.values[0][row_of(family, side, own, number)];
+        const double *left = both.values[0][row_of(family, side, own, number, whole == 2)];
         const double *right = both.values[1][own % side];
-        if (whole) {
+        if (whole == 2) {
+            double sum = ((const double *)c)[number];
+            for (int step = 0; step < depth; step++) sum = std::fma(left[step], right[step], sum);
+            ((double *)d)[number] = sum;
+        } else if (whole) {
             int32_t sum = ((const int32_t *)c)[number];
             for (int step = 0; step < depth; step++) sum += (int32_t)(left[step] * right[step]);
             ((int32_t *)d)[number] = sum;

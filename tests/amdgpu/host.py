@@ -21,10 +21,10 @@ from gizml_tile.target import Target
 
 FIBERS = Path(__file__).with_name("fibers.cpp")
 FAMILIES = {"mfma": 0, "wmma11": 1, "wmma12": 2}
-TYPES = {"f16": 0, "bf16": 1, "f32": 2, "xf32": 2, "fp8": 3, "i8": 4, "u8": 5, "bf8": 6}
+TYPES = {"f16": 0, "bf16": 1, "f32": 2, "xf32": 2, "fp8": 3, "i8": 4, "u8": 5, "f64": 7, "bf8": 6}
 FLOATS = ("fp8", "bf8")
 MATRIX = re.compile(
-    r"(mfma|wmma)\.(f32|i32)\.(\d+)x\d+x(\d+)\.?(?:(fp8|bf8)\.)?(iu8|i8|fp8|bf8|xf32|f32|bf16|f16)"
+    r"(mfma|wmma)\.(f32|f64|i32)\.(\d+)x\d+x(\d+)\.?(?:(fp8|bf8)\.)?(iu8|i8|fp8|bf8|xf32|f32|f64|bf16|f16)"
 )
 # What this computer's own instructions do with zeros and NaN is not what AMD's do.
 REPLACED = ("minnum.f32", "maxnum.f32", "minnum.f64", "maxnum.f64")
@@ -93,9 +93,9 @@ def _matrix(artifact: AmdgpuArtifact, name: str, result: str, own: str, operands
     if kind == "iu8":
         lines += [f"  %t{n} = select i1 %o{n}, i32 {TYPES['i8']}, i32 {TYPES['u8']}" for n in (0, 2)]
         types = ["i32 %t0", "i32 %t2"]
-    element = 8 if kind in ("iu8", "i8", *FLOATS) else 32 if "f32" in kind else 16
-    count, sums = _bits(operands[vectors[0]]) // element, _bits(result) // 32
-    numbers = [FAMILIES[family], int(side), int(depth), count, sums, int(total == "i32")]
+    element = 8 if kind in ("iu8", "i8", *FLOATS) else int(kind[-2:])
+    count, sums = _bits(operands[vectors[0]]) // element, _bits(result) // int(total[1:])
+    numbers = [FAMILIES[family], int(side), int(depth), count, sums, {"f32": 0, "i32": 1, "f64": 2}[total]]
     head = [f"i32 {number}" for number in numbers]
     call = [*head[:3], *types, *head[3:], *(f"ptr %{slot}" for slot in "abcd")]
     lines += [
@@ -110,7 +110,7 @@ def _matrix(artifact: AmdgpuArtifact, name: str, result: str, own: str, operands
 
 def _bits(kind: str) -> int:
     count, element = re.fullmatch(r"<(\d+) x (\w+)>", kind).groups() if kind[0] == "<" else (1, kind)
-    return int(count) * {"half": 16, "bfloat": 16, "float": 32}.get(
+    return int(count) * {"half": 16, "bfloat": 16, "float": 32, "double": 64}.get(
         element, int(re.sub(r"\D", "", element) or 0)
     )
 

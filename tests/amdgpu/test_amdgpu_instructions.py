@@ -11,7 +11,7 @@ from on_host import beside, for_arch
 from small_kernels import SmallKernel
 from small_metal_kernels import CASES, THREADS, numbers, programs
 
-from gizml_tile.dtypes import F32, I32
+from gizml_tile.dtypes import F32
 from gizml_tile.lowering.atoms import atoms
 from gizml_tile.lowering.emit.amdgpu import emit
 from gizml_tile.lowering.emit.amdgpu.intrinsics import ARCHS
@@ -64,7 +64,7 @@ def test_a_matrix_instruction(atom, arch):
         # Both halves of a wave have the operands.
         lane = kernel.map("and", kernel.lane(), kernel.number(15))
         operands = [kernel.shuffle(each, lane) for each in operands]
-    sums = kernel.input(F32 if atom.c_dtype.is_float else I32, 2 * c)
+    sums = kernel.input(atom.c_dtype, 2 * c)
     product = kernel.mma(Matrix(atom, 1, 2, 2), *operands, sums)
     kernel.output(product)
     run(kernel.kernel(), arch, whole=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I32, U8
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, F64, FP8, I8, I32, U8
 from gizml_tile.lowering.atoms import ATOMS, atoms, family
 from gizml_tile.target import Target
 
@@ -64,11 +64,29 @@ def sums_of_8_rows(group, thread, i):
     return group, thread * 2 + i
 
 
+def double_8x8x4_a(group, thread, i):
+    return group, thread
+
+
+def double_8x8x4_b(group, thread, i):
+    return thread, group
+
+
+def double_16x8x16_a(group, thread, i):
+    return (group if i % 2 == 0 else group + 8), (i * 2 if i % 2 == 0 else i * 2 - 2) + thread
+
+
+def double_16x8x16_b(group, thread, i):
+    return thread + i * 4, group
+
+
 HALF_16 = half_16x8x16_a, half_16x8x16_b, sums_of_16_rows
 HALF_8 = half_16x8x8_a, half_16x8x8_b, sums_of_16_rows
 TF32 = tf32_16x8x8_a, tf32_16x8x8_b, sums_of_16_rows
 BYTE_32 = byte_16x8x32_a, byte_16x8x32_b, sums_of_16_rows
 BYTE_16 = byte_8x8x16_a, byte_8x8x16_b, sums_of_8_rows
+DOUBLE_4 = double_8x8x4_a, double_8x8x4_b, sums_of_8_rows
+DOUBLE_16 = double_16x8x16_a, double_16x8x16_b, sums_of_16_rows
 
 # name: size (m, n, k), types of a, b and c, the ability, formulas
 EXPECTED = {
@@ -81,6 +99,8 @@ EXPECTED = {
     "e5m2_16x8x32": ((16, 8, 32), (E5M2, E5M2, F32), "fp8_16x8x32", BYTE_32),
     "fp8_e5m2_16x8x32": ((16, 8, 32), (FP8, E5M2, F32), "fp8_16x8x32", BYTE_32),
     "e5m2_fp8_16x8x32": ((16, 8, 32), (E5M2, FP8, F32), "fp8_16x8x32", BYTE_32),
+    "f64_8x8x4": ((8, 8, 4), (F64, F64, F64), "f64_8x8x4", DOUBLE_4),
+    "f64_16x8x16": ((16, 8, 16), (F64, F64, F64), "f64_16x8x16", DOUBLE_16),
     "i8_16x8x32": ((16, 8, 32), (I8, I8, I32), "i8_16x8x32", BYTE_32),
     "u8_16x8x32": ((16, 8, 32), (U8, U8, I32), "i8_16x8x32", BYTE_32),
     "i8_u8_16x8x32": ((16, 8, 32), (I8, U8, I32), "i8_16x8x32", BYTE_32),

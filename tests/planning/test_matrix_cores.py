@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I32, U8
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, F64, FP8, I8, U8, math_dtype
 from gizml_tile.lowering.atoms import ATOMS, atoms, family
 from gizml_tile.target import Target
 
@@ -70,6 +70,12 @@ EXPECTED = {
     **{f"mfma_f16_32x32x{k}": ((F16, F16), "", cdna_32(k)) for k in (8, 16)},
     **{f"mfma_bf16_16x16x{k}": ((BF16, BF16), "", cdna_16(k)) for k in (16, 32)},
     **{f"mfma_bf16_32x32x{k}": ((BF16, BF16), "", cdna_32(k)) for k in (8, 16)},
+    # In which a lane's elements of C are four rows apart (Composable Kernel, "mfma_f64_16x16x4f64").
+    "mfma_f64_16x16x4": (
+        (F64, F64),
+        "",
+        Unit(64, 16, 4, 1, 4, lambda lane, e: lane // 16, lambda lane, e: 4 * e + lane // 16),
+    ),
     "mfma_f32_16x16x4": ((F32, F32), "", cdna_16(4)),
     "mfma_f32_32x32x2": ((F32, F32), "", cdna_32(2)),
     **{f"mfma_i8_16x16x{k}": ((I8, I8), "", cdna_16(k)) for k in (16, 32, 64)},
@@ -100,7 +106,7 @@ def test_fragments(name: str) -> None:
     dtypes, needs, unit = EXPECTED[name]
     assert (atom.m, atom.n, atom.k) == (unit.side, unit.side, unit.k)
     assert (atom.a_dtype, atom.b_dtype) == dtypes
-    assert atom.c_dtype is (F32 if dtypes[0].is_float else I32)
+    assert atom.c_dtype is math_dtype(dtypes[0])
     assert atom.needs == (needs or name)
     sizes = [linear.size("register") for linear in (atom.a, atom.b, atom.c)]
     assert sizes == [unit.operand, unit.operand, unit.sums]
@@ -143,14 +149,23 @@ def test_every_atom_is_checked() -> None:
 
 
 TARGETS = {
-    ("hip", "gfx90a"): ["mfma_f16_16x16x16", "mfma_bf16_16x16x16", "mfma_f32_16x16x4", "mfma_i8_16x16x16"],
-    ("hip", "gfx942"): ["mfma_f16_16x16x16", "mfma_bf16_16x16x16", "mfma_f32_16x16x4", "mfma_i8_16x16x32"],
+    **{
+        ("hip", arch): [
+            "mfma_f16_16x16x16",
+            "mfma_bf16_16x16x16",
+            "mfma_f32_16x16x4",
+            "mfma_f64_16x16x4",
+            f"mfma_i8_{bytes_}",
+        ]
+        for arch, bytes_ in (("gfx90a", "16x16x16"), ("gfx942", "16x16x32"))
+    },
     ("hip", "gfx950"): [
         "mfma_f16_16x16x32",
         "mfma_bf16_16x16x32",
         "mfma_fp8_16x16x32",
         "mfma_e5m2_16x16x32",
         "mfma_f32_16x16x4",
+        "mfma_f64_16x16x4",
         "mfma_i8_16x16x64",
     ],
     ("hip", "gfx1100"): ["wmma11_f16_16x16x16", "wmma11_bf16_16x16x16", "wmma11_i8_16x16x16"],
@@ -183,7 +198,7 @@ def test_first_atoms_of_a_target(kind: str, arch: str) -> None:
     for atom in atoms(target):
         if atom.a_dtype is atom.b_dtype and atom.a_dtype is not U8:
             first.setdefault(atom.a_dtype, atom.name)
-    order = [F16, BF16, FP8, E5M2, F32, I8]
+    order = [F16, BF16, FP8, E5M2, F32, F64, I8]
     assert [first[dtype] for dtype in order if dtype in first] == TARGETS[kind, arch]
     known = {atom.needs for atom in ATOMS}
     # Theirs have sizes in their names.

@@ -98,6 +98,7 @@ _OWN = {
     "cos.f32": _UNARY,
     "mfma.f32.16x16x4f32": _mfma("float", _FOUR, _CDNA),
     "mfma.f32.32x32x2f32": _mfma("float", _SIXTEEN, _CDNA),
+    "mfma.f64.16x16x4f64": _mfma("double", "<4 x double>", _CDNA),
     "mfma.f32.16x16x16f16": _mfma("<4 x half>", _FOUR, _CDNA),
     "mfma.f32.32x32x8f16": _mfma("<4 x half>", _SIXTEEN, _CDNA),
     "mfma.f32.16x16x16bf16.1k": _mfma("<4 x i16>", _FOUR, _CDNA),

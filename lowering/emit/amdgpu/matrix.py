@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, U8, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, F64, FP8, I8, U8, DType
 from gizml_tile.lowering.emit.amdgpu.arithmetic import fused
 from gizml_tile.lowering.emit.amdgpu.intrinsics import INTRINSICS
 from gizml_tile.lowering.emit.amdgpu.literals import vector_type
@@ -15,6 +15,7 @@ _FLOATS = {FP8: "fp8", E5M2: "bf8"}
 _NAMES: dict[tuple[int, int, int, DType, int], str] = {
     (16, 16, 4, F32, 1): "mfma.f32.16x16x4f32",
     (32, 32, 2, F32, 1): "mfma.f32.32x32x2f32",
+    (16, 16, 4, F64, 1): "mfma.f64.16x16x4f64",
     (16, 16, 8, F32, 2): "mfma.f32.16x16x8.xf32",
     (16, 16, 16, F16, 4): "mfma.f32.16x16x16f16",
     (32, 32, 8, F16, 4): "mfma.f32.32x32x8f16",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, U8
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, F64, FP8, I8, I32, U8
 from gizml_tile.lowering.emit.ptx.arithmetic import mnemonic
-from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer, elements_of_word
+from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer, elements_of_word, register_class
 from gizml_tile.lowering.kernel_ir.instructions import Atom, Instruction, Matrix
 
-TYPES = {F16: "f16", BF16: "bf16", F32: "tf32", FP8: "e4m3", E5M2: "e5m2", I8: "s8", U8: "u8"}
+TYPES = {F16: "f16", BF16: "bf16", F32: "tf32", FP8: "e4m3", E5M2: "e5m2", I8: "s8", U8: "u8", F64: "f64"}
+_TOTALS = {F32: "f32", I32: "s32", F64: "f64"}
 # Shapes by the bits of an operand.
 _SHAPES = {
     16: ((16, 8, 16), (16, 8, 8)),
     32: ((16, 8, 8),),
     8: ((16, 8, 32), (8, 8, 16)),
+    64: ((16, 8, 16), (8, 8, 4)),
 }
 
 
@@ -21,7 +23,7 @@ def _form(atom: Atom) -> str:
     shape = (atom.m, atom.n, atom.k)
     if atom.a_dtype not in TYPES or shape not in _SHAPES[atom.a_dtype.bits]:
         raise LookupError(f"PTX has no entry for the atom {atom.name!r}")
-    total = "f32" if atom.c_dtype is F32 else "s32"
+    total = _TOTALS[atom.c_dtype]
     a, b = TYPES[atom.a_dtype], TYPES[atom.b_dtype]
     return f"mma.sync.aligned.m{atom.m}n{atom.n}k{atom.k}.row.col.{total}.{a}.{b}.{total}"
 
@@ -29,7 +31,7 @@ def _form(atom: Atom) -> str:
 def _mma(writer: Writer, instruction: Instruction) -> Words:
     matrix = instruction.attr
     assert isinstance(matrix, Matrix)
-    atom, (a, b, c) = matrix.atom, (writer.all_named(writer.words(each)) for each in instruction.args)
+    atom, (a, b, c) = matrix.atom, (_named(writer, each) for each in instruction.args)
     text = _form(atom)
     a_words = _fragment(a, matrix.m * matrix.k)
     b_words = _fragment(b, matrix.n * matrix.k)
@@ -48,6 +50,11 @@ def _mma(writer: Writer, instruction: Instruction) -> Words:
                 )
         sums = made
     return tuple([word for words in sums for word in words])
+
+
+def _named(writer: Writer, value: Instruction) -> Words:
+    assert value.dtype is not None
+    return writer.all_named(writer.words(value), register_class(value.dtype))
 
 
 def _fragment(words: Words, parts: int) -> list[Words]:
