@@ -70,7 +70,7 @@ INTEGERS = frozenset({I8, I16, I32, I64}) | UNSIGNED
 # The types that mathematics is done in, beside masks.
 MATHEMATICAL = frozenset({F32, F64, I32, I64, U32, U64})
 # What several programs may add to, or take the largest of, in memory.
-ACCUMULATED = frozenset({F32, F16, BF16, I32, I64, U32, U64})
+ACCUMULATED = frozenset({F64, F32, F16, BF16, I32, I64, U32, U64})
 
 _BITS = {
     **dict.fromkeys((MASK, I8, U8, FP8, E5M2), 8),

@@ -75,7 +75,7 @@ _EXCHANGES = "exchange_16 exchange_32 exchange_64".split()
 _TURING = frozenset(
     [
         *"matrix_load f16_16x8x8 i8_8x8x16 tanh_f32 exp2_f32 near_reciprocal f64".split(),
-        *("add_f32", "add_f16", *_INTEGER_ATOMICS, *_EXCHANGES),
+        *("add_f64", "add_f32", "add_f16", *_INTEGER_ATOMICS, *_EXCHANGES),
     ]
 )
 # PTX ISA, "red": vectors of floats, and BF16, from sm_90 on.
@@ -155,7 +155,7 @@ _NVIDIA = {
 _MFMA_F16 = "mfma_f16_16x16x16 mfma_f16_32x32x8 mfma_bf16_16x16x16 mfma_bf16_32x32x8".split()
 _MFMA_WIDE = "mfma_f32_16x16x4 mfma_f32_32x32x2 mfma_f64_16x16x4".split()
 _AMD_ABILITIES = ["f64", "add_f32", *_INTEGER_ATOMICS, *_EXCHANGES]
-_CDNA = frozenset([*_AMD_ABILITIES, *_MFMA_F16, *_MFMA_WIDE, "exp2_f32"])
+_CDNA = frozenset([*_AMD_ABILITIES, *_MFMA_F16, *_MFMA_WIDE, "add_f64", "exp2_f32"])
 _CDNA2 = _CDNA | {"mfma_i8_16x16x16", "mfma_i8_32x32x8"}
 _CDNA3 = _CDNA | {"mfma_i8_16x16x32", "mfma_i8_32x32x16"}
 _CDNA4 = _CDNA3 | frozenset(

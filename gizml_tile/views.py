@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
-from gizml_tile.dtypes import ACCUMULATED, MASK, DType
+from gizml_tile.dtypes import ACCUMULATED, F64, MASK, DType
 from gizml_tile.elements import elements_at, masked_block
 from gizml_tile.foreign import Unread
 from gizml_tile.index import Index
@@ -233,11 +233,11 @@ class Out(_Blocks):
         """Add each element of a tile to what the tensor holds at its coordinates, see ``scatter``.
 
         Several elements may go to one place, from this program and from others of the launch: each is added
-        once. The tensor, of F32, F16, BF16, I32, I64, U32 or U64, starts from what it holds when the launch
-        begins. The tile is rounded to the tensor's type, and so is each sum. In which order they are added is
-        undefined: of integers it does not matter, float sums may differ in their last bits from launch to
-        launch. Atomic units of GPUs may take subnormal F32 for 0. A program may not read in the same launch
-        what others add to.
+        once. The tensor, of F64, F32, F16, BF16, I32, I64, U32 or U64, starts from what it holds when the
+        launch begins. The tile is rounded to the tensor's type, and so is each sum. In which order they are
+        added is undefined: of integers it does not matter, float sums may differ in their last bits from
+        launch to launch. Atomic units of GPUs may take subnormal F32 for 0. A program may not read in the
+        same launch what others add to.
 
         With ``deterministic=True`` equal elements give equal sums, bit for bit: in every launch and order,
         with whatever blocks and grid, on every device. The sum of a place is that of its elements in F32,
@@ -249,6 +249,12 @@ class Out(_Blocks):
         """
         if not isinstance(deterministic, bool):
             fail(f"deterministic is True or False, found {describe(deterministic)}")
+        added = tile._node.dtype if isinstance(tile, Value) else None
+        if deterministic and F64 in (self.dtype, added):
+            fail(
+                f"scatter_add adds with deterministic=True in F32, found {article(str(added or self.dtype))} "
+                f"tile for {article(str(self.dtype))} tensor; use F32 for both, or leave deterministic out"
+            )
         combine = EXACT if deterministic and self.dtype.is_float else "add"
         self._scatter("scatter_add", tile, coords, mask, combine)
 
@@ -310,8 +316,8 @@ class Out(_Blocks):
         if combine and self.dtype not in ACCUMULATED:
             found = article(str(self.dtype))
             fail(
-                f"{what} takes tensors of F32, F16, BF16, I32, I64, U32 and U64, found {found} tensor; add "
-                "to a tensor of one of these and convert it afterwards"
+                f"{what} takes tensors of F64, F32, F16, BF16, I32, I64, U32 and U64, found {found} tensor; "
+                "add to a tensor of one of these and convert it afterwards"
             )
         value = self._stored(tile, what)
         operands, attr = elements_at(trace, self._tensor, given, mask, what, combine=combine)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gizml_tile.dtypes import DType
+from gizml_tile.dtypes import F64, DType
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Instruction
 from gizml_tile.lowering.simulate.addresses import (
     Vectors,
@@ -86,7 +86,7 @@ def _turns(elements: Array) -> Iterator[Array]:
 
 
 def _combined(combine: str, old: Array, value: Array, dtype: DType) -> Array:
-    if not dtype.is_float:
+    if not dtype.is_float or dtype is F64:
         return evaluate(combine, [old, value], [dtype, dtype], dtype)
     with np.errstate(all="ignore"):
         return from_float32(to_float32(old, dtype) + to_float32(value, dtype), dtype)

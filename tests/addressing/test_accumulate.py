@@ -12,7 +12,7 @@ from gizml_tile import I32, TileError
 from gizml_tile.target import target
 
 RNG = np.random.default_rng(11)
-TYPES = [np.float32, np.float16, ml_dtypes.bfloat16, np.int32, np.int64]
+TYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.int32, np.int64]
 COMBINE = {"add": lambda old, new: old + new, "max": max, "min": min}
 
 
@@ -30,7 +30,7 @@ def accumulated(how, tensor, values, coordinates, mask=True):
 
 def apart(dtype, how):
     """The architectures that cannot combine this."""
-    return {"apple9"} if dtype is np.int64 and how != "add" else set()
+    return {"apple9"} if dtype is np.float64 or (dtype is np.int64 and how != "add") else set()
 
 
 @pytest.mark.parametrize("how", COMBINE)
@@ -258,7 +258,7 @@ def test_what_cannot_be_is_told():
     def of_bytes(p):
         p.write(y, [1]).scatter_add(1, [0])
 
-    with pytest.raises(TileError, match="F32, F16, BF16, I32, I64, U32 and U64, found an I8 tensor"):
+    with pytest.raises(TileError, match="F64, F32, F16, BF16, I32, I64, U32 and U64, found an I8 tensor"):
         tile.run([1], of_bytes)
 
     def of_longs(p):

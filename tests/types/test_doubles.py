@@ -334,6 +334,7 @@ WRONG = [
     (lambda x, n: x**0.3, "pow (**) of floats is there in F32, found an F64 tile [4, 4] and"),
     (lambda x, n: x % 2, "floormod (%) of floats is there in F32, found an F64 tile [4, 4] and"),
     (lambda x, n: x.to(BF16, random=n), "random rounds F32 and narrower floats, found an F64 tile [4, 4]"),
+    (lambda x, n: x.copysign(n), "copysign takes floats, found a U32 tile [4, 4]"),
     (lambda x, n: x + n, "add does not mix integers and floats, found an F64 tile [4, 4] and a U32 tile"),
 ]
 
@@ -400,3 +401,29 @@ def test_products_of_what_is_computed_and_of_narrower_floats():
     bound = 200 * 2.0**-53 * (abs(weights) @ abs(v.astype(float)) + 1)
     *_, y = everywhere(attended, q, k, v, np.zeros((16, 16)), bound=2 * bound)
     assert (abs(y - wanted) <= bound).all()
+
+
+def test_sums_that_are_the_same_in_every_order_are_of_f32():
+    out = np.zeros((4, 4))
+
+    def body(p):
+        place = [p.iota([4, 1], 0, I32), p.iota([1, 4], 1, I32)]
+        p.write(out, [4, 4]).scatter_add(p.zeros([4, 4], F64), place, deterministic=True)
+
+    message = "scatter_add adds with deterministic=True in F32, found an F64 tile for an F64 tensor"
+    with pytest.raises(tile.TileError, match=message):
+        tile.run(1, body)
+
+
+def test_prints_and_checks_show_doubles(capfd):
+    x = np.array([[1 / 3, 1e300, np.nan, 2.0**-1074]])
+
+    def body(p):
+        t = p.read(x, [1, 4])[0, 0]
+        p.print("t", t, "first", t[:, :1])
+        p.check(t < 2, "large", t)
+
+    with pytest.raises(tile.TileError, match=r"large.*1e\+300"):
+        tile.run(1, body, debug=True)
+    out = capfd.readouterr().out
+    assert "1.00000000e+300" in out and "4.94065646e-324" in out and "first 0.3333333333333333" in out

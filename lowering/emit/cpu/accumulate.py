@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gizml_tile.dtypes import F32, DType, math_dtype
+from gizml_tile.dtypes import F32, F64, DType, math_dtype
 from gizml_tile.lowering.emit.cpu.access import Line
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.builder import Function, Module
@@ -57,7 +57,7 @@ def _register(scope: Scope, dtype: DType) -> str:
 def _atomic(scope: Scope, combine: str, dtype: DType) -> None:
     function, arithmetic = scope.function, scope.arithmetic(1)
     kind = arithmetic.storage_type(dtype)
-    if dtype.is_integer or (dtype is F32 and combine == "add"):
+    if dtype.is_integer or (dtype in (F32, F64) and combine == "add"):
         operation = combine if dtype.is_integer else "fadd"
         if dtype.is_unsigned and combine != "add":
             operation = f"u{combine}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import BF16, F16, F32, I32, I64, U32, U64, DType
+from gizml_tile.dtypes import BF16, F16, F32, F64, I32, I64, U32, U64, DType
 from gizml_tile.lowering.emit.ptx.addresses import address, written
 from gizml_tile.lowering.emit.ptx.memory import VECTORS, guards_of, lowest, pieces_of
 from gizml_tile.lowering.emit.ptx.packing import elements, stretched
@@ -11,6 +11,7 @@ from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Instructi
 
 # By type and operation what follows the name of the instruction; halves come in pairs where several move.
 _FORMS = {
+    ("add", F64): "f64",
     ("add", F32): "f32",
     ("add", F16): "noftz.f16",
     ("add", BF16): "noftz.bf16",
