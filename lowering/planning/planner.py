@@ -230,14 +230,17 @@ def _unit(state: Planning, node: Node) -> Choice:
 
 
 def _accumulated(program: TileProgram, products: list[Node]) -> int:
-    """The most registers of accumulators that there are together: of those that one loop carries."""
+    """The most registers of accumulators, and of what is made of one, that there are together.
+
+    That are those which one loop carries, and after it those of 64 bits as which it may go on.
+    """
     shapes = {node.shape for node in products}
     carried = [
         sum(map(_words, (param for param in node.regions[0].params if param.shape in shapes)))
         for node in program.body.walk()
         if node.op == "loop"
     ]
-    return max(carried + [_words(node) for node in products])
+    return max(carried + [_words(node) for node in program.body.walk() if node.shape in shapes])
 
 
 def _words(tile: Node) -> int:

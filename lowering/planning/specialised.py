@@ -71,6 +71,8 @@ _CHAINED_REGISTERS = (24, 240)
 _SHARED_REGISTERS = (24, 232)
 # Of a thread's registers the assembler takes so many for itself.
 _KEPT_REGISTERS = 4
+# What a product becomes in 64 bits must leave registers for what it is made of.
+_MOST_WIDE = 160
 
 
 def plan_roles(state: Planning) -> None:
@@ -284,6 +286,8 @@ def _refusals_of_form(
     needed = _accumulators(state, products, loops, groups)
     if needed > most:
         yield f"accumulators take {needed} registers of each thread, and {most} leave enough"
+    if (wide := _widest(state, products, groups)) > _MOST_WIDE:
+        yield f"what is made of it takes {wide} registers of each thread, and {_MOST_WIDE} leave enough"
     turn, slots = turn_bytes(state, products), max(state.program.stages, FEWEST_SLOTS)
     room = state.target.facts.workgroup_memory - fixed_bytes(state, products, teams, groups)
     if slots * turn > room:
@@ -310,6 +314,14 @@ def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str | Refus
             yield from why_not_brought(state, found.node, loop)
         else:
             yield from of_computed(state, found, side, loop)
+
+
+def _widest(state: Planning, products: list[Node], groups: int) -> int:
+    """The registers of a thread for the largest tile of a product's shape whose elements have 64 bits."""
+    shapes, threads = {node.shape for node in products}, groups * _GROUP_WARPS * state.target.facts.lanes
+    tiles = [node for node in state.program.body.walk() if node.shape in shapes and node.dtype is not None]
+    wide = (2 * math.prod(node.shape) for node in tiles if node.dtype.bits == 64)  # type: ignore[union-attr]
+    return max(wide, default=0) // threads
 
 
 def _accumulators(state: Planning, products: list[Node], loops: list[Node | None], groups: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from elementwise_cases import add, transpose
-from gpu_cases import Case, by_blocks, numbers, room, wide
+from gpu_cases import Case, by_blocks, numbers, of_product, room, wide
 
 import gizml_tile as tile
 
@@ -73,6 +73,17 @@ def matmul(p, a, b, bias, c, *, BM=32, BN=32, BK=16):
     for k in range(A.blocks(1)):
         total += A[i, k] @ B[k, j]
     p.write(c, [BM, BN])[i, j] = total
+
+
+@tile.kernel(grid=lambda c, BM, BN, **_: by_blocks(c, BM, BN))
+def widened(p, a, b, scale, residual, c, *, BM=64, BN=64, BK=64):
+    """A product of BF16 in F32, and what is made of it in F64."""
+    j, i = p.id(0), p.id(1)
+    A, B = p.read(a, [BM, BK]), p.read(b, [BK, BN])
+    total = p.zeros([BM, BN])
+    for k in range(A.blocks(1)):
+        total += A[i, k] @ B[k, j]
+    p.write(c, [BM, BN])[i, j] = total * p.read(scale, [BN])[j] + p.read(residual, [BM, BN])[i, j]
 
 
 @tile.kernel(grid=1)
@@ -155,6 +166,22 @@ CASES = [
             (64, 32, 48, "F", "f64"),
             (40, 64, 32, "C", "f32"),
         ]
+    ),
+    *(
+        Case(
+            f"doubles made of a product of {block} x {block}",
+            widened,
+            lambda block=block: [
+                numbers(128, 128, kind="bf16"),
+                numbers(128, 128, kind="bf16", seed=1),
+                np.ones(128),
+                numbers(128, 128, kind="f64", seed=2),
+                room(128, 128, kind="f64"),
+            ],
+            {"BM": block, "BN": block},
+            of_product,
+        )
+        for block in (64, 128)
     ),
     Case(
         "doubles, products of products",
