@@ -223,7 +223,10 @@ class Program(Fixed):
         debugging.trace_check(self._trace, mask, text, value)
 
     def arg(self, value: object) -> Any:
-        """A run-time number: an integer as an index, a float as a [1, 1] F32 tile."""
+        """A run-time number: an integer as an index, a float as a [1, 1] F32 tile, to which it is rounded.
+
+        Beside F64 tiles a keyword-only constant keeps all bits of a float, and so does a float64 tensor.
+        """
         trace = self._trace
         trace.check_open()
         if isinstance(value, Index | Tile):
