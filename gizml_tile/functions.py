@@ -23,8 +23,9 @@ class Functions(Operators):
     function instead, whose error is said; elsewhere that changes nothing.
 
     Of F64 they compute in F64 and give F64, within 3 ulp of that and never approximately, as far as they are
-    there: exp, exp2, log, log2, tanh, sigmoid, sqrt, rsqrt, reciprocal, relu and those that round to
-    integers, ``fma``, ``copysign``, and ``pow`` with integers of -8 to 8 and halves. The others say so.
+    there: exp, exp2, expm1, log, log1p, log2, tanh, sigmoid, softplus, sqrt, rsqrt, reciprocal, relu and
+    those that round to integers, ``fma``, ``copysign``, and ``pow`` with integers of -8 to 8 and halves. The
+    others say so.
     """
 
     __slots__ = ()

@@ -333,7 +333,8 @@ UNARY_FLOAT = APPROXIMABLE | frozenset(
 )
 # Those that are there in F64 as well.
 UNARY_DOUBLE = frozenset(
-    "exp exp2 log log2 sigmoid tanh reciprocal relu sqrt rsqrt floor ceil trunc round".split()
+    "exp exp2 expm1 log log1p log2 sigmoid softplus tanh reciprocal relu sqrt rsqrt".split()
+    + "floor ceil trunc round".split()
 )
 COUNTS = frozenset({"popcount", "clz"})
 MOVES = frozenset("reshape slice concat interleave".split())

@@ -39,10 +39,13 @@ _SHARED: dict[str, _Shared] = {
 _SHARED_DOUBLE: dict[str, _Shared] = {
     "exp": math.doubles.exp,
     "exp2": math.doubles.exp2,
+    "expm1": math.doubles.expm1,
     "log": math.doubles.log,
+    "log1p": math.doubles.log1p,
     "log2": math.doubles.log2,
-    "tanh": math.doubles.tanh,
     "sigmoid": math.doubles.sigmoid,
+    "softplus": math.doubles.softplus,
+    "tanh": math.doubles.tanh,
 }
 
 

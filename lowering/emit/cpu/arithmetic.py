@@ -36,10 +36,13 @@ _SHARED: dict[str, Callable[[Vectors, str], str]] = {
 _SHARED_DOUBLE: dict[str, Callable[[Vectors, str], str]] = {
     "exp": math.doubles.exp,
     "exp2": math.doubles.exp2,
+    "expm1": math.doubles.expm1,
     "log": math.doubles.log,
+    "log1p": math.doubles.log1p,
     "log2": math.doubles.log2,
-    "tanh": math.doubles.tanh,
     "sigmoid": math.doubles.sigmoid,
+    "softplus": math.doubles.softplus,
+    "tanh": math.doubles.tanh,
 }
 _ROUNDINGS = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "roundeven"}
 _SHARED_BINARY: dict[str, Callable[[Vectors, str, str], str]] = {
