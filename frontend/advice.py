@@ -29,6 +29,9 @@ WHILE_MASK = (
     "`while` on a mask of data: each element has its own answer, and the loop ends for all; compare "
     "indices, or loop over a range and keep the old value with `x if m else y`"
 )
+INPUT = (
+    "an input is not written; C = p.write(tensor, block) names the same tensor to store in, C[i, j] = tile"
+)
 WALRUS = "`:=` in the condition of a device loop, which is asked again and again: bind the name in the loop"
 IF_INDEX = "`if` on an index: compare it, as in `if n != 0:`"
 

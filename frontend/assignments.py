@@ -72,6 +72,7 @@ def small(rewriter: Rewriter, node: Any) -> Any:
         case cst.AugAssign():
             return _augmented(rewriter, node)
         case cst.AnnAssign() if node.value is not None:
+            check_target(rewriter, node.target)
             return rewriter.rebuilt(
                 node, target=rewriter.expr(node.target), value=rewriter.expr(node.value)
             )
@@ -130,7 +131,16 @@ def _check_del(rewriter: Rewriter, target: cst.BaseExpression) -> None:
             )
 
 
+def check_target(rewriter: Rewriter, target: cst.BaseExpression) -> None:
+    """Refuse a block of an input as what is assigned."""
+    for each in stores(target):
+        if isinstance(each, cst.Subscript) and rewriter.kind(each.value) is Kind.IN:
+            rewriter.fail(each, advice.INPUT)
+
+
 def _assign(rewriter: Rewriter, node: cst.Assign) -> cst.BaseSmallStatement:
+    for each in node.targets:
+        check_target(rewriter, each.target)
     target = node.targets[0].target
     if len(node.targets) == 1 and isinstance(target, cst.Subscript):
         stored = _store(rewriter, node, target)
@@ -195,6 +205,7 @@ def _key(rewriter: Rewriter, target: cst.Subscript) -> cst.BaseExpression | None
 
 
 def _augmented(rewriter: Rewriter, node: cst.AugAssign) -> cst.BaseSmallStatement:
+    check_target(rewriter, node.target)
     for each in stores(node.target):
         if rewriter.kind(each.value) is Kind.OUT:
             rewriter.fail(

@@ -7,6 +7,7 @@ from typing import Any
 import libcst as cst
 
 from gizml_tile.frontend import advice, calls, loops
+from gizml_tile.frontend.assignments import check_target
 from gizml_tile.frontend.rewriter import Rewriter
 from gizml_tile.frontend.scopes import NameTable
 from gizml_tile.frontend.spelling import chain_of, line, with_first_lines
@@ -80,6 +81,8 @@ def compound(rewriter: Rewriter, node: Any) -> list[Any]:
 
 def _parts(rewriter: Rewriter, node: Any) -> Any:
     changes: dict[str, Any] = {}
+    if isinstance(node, cst.For):
+        check_target(rewriter, node.target)
     for name in (
         "iter",
         "target",

@@ -299,9 +299,9 @@ def _condition(trace: Trace, condition: object, what: str = "a branch") -> Node:
             return node
         if node.dtype is MASK:
             fail(
-                f"{what} takes a comparison of indices, as in i < n, found {describe(condition)} of data, "
-                "whose elements differ; choose elements with m.select(yes, no), or read a number of an "
-                "integer tensor with A.index([i])"
+                f"{what} takes a comparison of indices, as in i < n, found {describe(condition)} of data; "
+                "choose elements with m.select(yes, no), or read a number of an integer tensor with "
+                "A.index([i])"
             )
     fail(f"{what} takes a comparison of indices, as in i < n, found {describe(condition)}")
 

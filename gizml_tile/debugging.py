@@ -6,10 +6,11 @@ import os
 from functools import lru_cache
 
 from gizml_tile.dtypes import I64, MASK
+from gizml_tile.foreign import Unread
 from gizml_tile.lifting import describe, number
 from gizml_tile.nodes import Const, Message, Node, broadcast
 from gizml_tile.tile import Tile
-from gizml_tile.tracing import Trace, Value, article, fail, noun
+from gizml_tile.tracing import Many, Trace, Value, article, fail, noun
 
 DEBUG_VARIABLE = "GIZML_TILE_DEBUG"
 
@@ -25,6 +26,10 @@ def trace_print(trace: Trace, values: tuple[object, ...]) -> None:
     words: list[str | None] = []
     nodes: list[Node] = []
     for value in values:
+        if isinstance(value, Unread):
+            fail(f"print takes words and values, found {value._told()}, not a block of it; {value._way()}")
+        if isinstance(value, Many):
+            fail(f"print takes words and values, found {value._told()}; print its tiles one by one")
         if isinstance(value, Value):
             words.append(None)
             nodes.append(trace.use(value))

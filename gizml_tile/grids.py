@@ -22,7 +22,7 @@ def cdiv(a: Any, b: Any) -> Any:
     Raises TileError for blocks of size 0, and for what is neither.
     """
     if type(b) is int and b == 0:
-        raise TileError(f"cdiv({a}, 0): a block has at least one element", here())
+        raise TileError("cdiv by 0: a block has at least one element", here())
     try:
         return -(-a // b)
     except TypeError:

@@ -167,10 +167,15 @@ def _habit(table: str, name: str, it: str) -> str:
 
 def _elsewhere(kind: type, name: str, it: str) -> str:
     """Of which other objects a name is."""
+    from gizml_tile.arguments import TensorArgument
     from gizml_tile.index import Index
     from gizml_tile.program import Program
     from gizml_tile.tile import Tile
     from gizml_tile.views import In, Out
+
+    if issubclass(kind, TensorArgument) and (hasattr(Tile, name) or hasattr(In, name)):
+        of_view = "A" if hasattr(In, name) else "A[i, k]"
+        return f"; read it in blocks first, A = p.read({it}, [rows, columns]), then {of_view}.{name}"
 
     if issubclass(kind, Tile | Index) and hasattr(Program, name):
         return f"; it is of the program: p.{name}(...)"

@@ -6,7 +6,7 @@ import builtins
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from gizml_tile import debugging
 from gizml_tile.arguments import ScalarArgument, TensorArgument
@@ -334,6 +334,18 @@ class Program(Fixed):
 
     def __bool__(self) -> bool:
         return True
+
+    def __call__(self, *args: object, **named: object) -> NoReturn:
+        fail("the program is not called: its methods are, as in p.id(0)")
+
+    def __getitem__(self, key: object) -> NoReturn:
+        fail("the program has no items; p.id(axis) is its place in the grid")
+
+    def __len__(self) -> builtins.int:
+        fail("the program has no len(); p.count(axis) is the size of the grid")
+
+    def __iter__(self) -> NoReturn:
+        fail("the program is not a sequence; p.id(axis) is its place in the grid")
 
     def __repr__(self) -> str:
         return f"<Program {self._trace.name}>"

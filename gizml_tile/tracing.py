@@ -12,6 +12,7 @@ from gizml_tile.arguments import ScalarArgument, TensorArgument
 from gizml_tile.dtypes import I64, MASK, DType
 from gizml_tile.errors import Place, TileError, here
 from gizml_tile.foreign import Foreign
+from gizml_tile.helpful import Fixed
 from gizml_tile.nodes import COMPARISONS, Attr, Node, Region, Scalar, Shape, Tensor, make, param
 
 MAX_ELEMENTS = 1 << 20
@@ -199,6 +200,8 @@ class Trace:
             fail(
                 f"{what} takes a tensor, found {article(noun(tensor._node))}, which is computed with as it is"
             )
+        if isinstance(tensor, Fixed):
+            fail(f"{what} takes a tensor, found {tensor._told()}")
         info = describe(tensor, f"the tensor given to {what}")
         return f"t{len(self.tensors)}", info.dtype, len(info.shape)
 

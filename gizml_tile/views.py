@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from gizml_tile.dtypes import ACCUMULATED, F64, MASK, DType
 from gizml_tile.elements import elements_at, masked_block
@@ -370,10 +370,26 @@ def _size(trace: Trace, tensor: int, axis: int) -> Index:
     return Index(trace.blocks[-1], trace.record("size", (), (tensor, axis)))
 
 
+class Sizes(tuple[Index, ...]):
+    """The sizes of a tensor, whose number of dimensions errors tell."""
+
+    __slots__ = ()
+
+    def __getitem__(self, axis: Any) -> Any:
+        try:
+            return super().__getitem__(axis)
+        except IndexError:
+            last = len(self) - 1
+            fail(
+                f"the axis of shape is {-len(self)} to {last} for a tensor of {dimensions(len(self))}, found "
+                f"{axis}"
+            )
+
+
 def sizes(tensor: object) -> tuple[Index, ...]:
     """The sizes of a tensor argument of the kernel that is being traced."""
     trace = active()
     if trace is None:
         fail("a kernel's tensors exist only in its body")
     number = trace.tensor_number(tensor, "shape")
-    return tuple([_size(trace, number, axis) for axis in range(trace.tensors[number].rank)])
+    return Sizes([_size(trace, number, axis) for axis in range(trace.tensors[number].rank)])

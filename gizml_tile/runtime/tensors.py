@@ -103,11 +103,13 @@ def describe(tensor: object, what: str = "the tensor") -> TensorInfo:
         return _describe_numpy(np.asarray(tensor), what, tensor)
     if isinstance(tensor, TensorInfo):
         return tensor
-    raise TileError(
-        f"{what} is {_article(type(tensor).__name__)}, which is not a tensor; pass a NumPy array or a "
-        "tensor with __dlpack__ or __cuda_array_interface__",
-        here(),
+    found = "None" if tensor is None else _article(type(tensor).__name__)
+    way = (
+        "make an array of it with np.array(..., np.float32)"
+        if isinstance(tensor, list | tuple)
+        else "pass a NumPy array or a tensor with __dlpack__ or __cuda_array_interface__"
     )
+    raise TileError(f"{what} is {found}, which is not a tensor; {way}", here())
 
 
 def check_output(info: TensorInfo, what: str = "the tensor") -> None:
