@@ -47,7 +47,7 @@ def __getattr__(name: str) -> Any:
     asking = sys._getframe(1).f_code.co_filename
     if name.startswith("_") or asking.startswith("<frozen importlib"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    raise missing_name("gizml_tile", (*__all__, "cli"), name, "MODULE")
+    raise missing_name((*__all__, "cli"), name, "MODULE")
 
 
 __all__ = [

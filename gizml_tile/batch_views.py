@@ -7,6 +7,7 @@ from typing import Any
 
 from gizml_tile.batch import Batch
 from gizml_tile.index import Index
+from gizml_tile.lifting import integer
 from gizml_tile.tracing import Trace, fail
 from gizml_tile.views import In, Out, _Blocks
 
@@ -37,6 +38,8 @@ class _Batches(_Blocks):
         coordinates = list(self._given(coords, what))
         place = self.ndim - 3
         first: Any = coordinates[place]
+        if not isinstance(first, Index):
+            first = integer(first, f"a coordinate of {what}")
         if mode == "at":
             first = first * self._count
         before, after = coordinates[:place], coordinates[place + 1 :]

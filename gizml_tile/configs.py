@@ -18,6 +18,12 @@ class Configurations:
         self, configs: Iterable[object], signature: Signature, place: Place | None
     ) -> None:
         self._name = signature.name
+        if not isinstance(configs, Iterable) or isinstance(configs, Mapping | str):
+            raise TileError(
+                f"the configurations of kernel {self._name} are a list of mappings, found {configs!r}; write "
+                "configs=[{'BLOCK': 64}, {'BLOCK': 128}]",
+                place,
+            )
         self._all = [_constants(config, signature, place) for config in configs]
         if not self._all:
             raise TileError(

@@ -127,6 +127,9 @@ class Unread(Foreign):
         message = f"{sign} computes with tiles, found {self._told()}, not a block of it; {self._way()}"
         raise TileError(message, here())
 
+    def __call__(self, *args: object, **named: object) -> NoReturn:
+        raise TileError(f"{self._told()} is not called; {self._way()}", here())
+
     def __float__(self) -> float:
         self._refuse("float()")
 

@@ -12,6 +12,8 @@ import numpy as np
 from gizml_tile.errors import TileError, here
 from gizml_tile.helpful import called
 
+# Longer values are told by their type.
+_SHOWN = 24
 Grid = tuple[int, ...]
 GridSpec = int | tuple[int, ...] | list[int] | Callable[..., Any]
 
@@ -38,11 +40,8 @@ def as_grid(value: object, what: str = "the grid") -> Grid:
     result: list[int] = []
     for size in sizes:
         if isinstance(size, bool | np.bool_) or not isinstance(size, int | np.integer):
-            raise TileError(
-                f"{what} holds {size!r} of type {type(size).__name__}; a grid is an int or 1 to 3 ints"
-                f"{_hint(size)}",
-                here(),
-            )
+            message = f"{what} holds {_found(size)}; a grid is an int or 1 to 3 ints{_hint(size)}"
+            raise TileError(message, here())
         if size < 0:
             raise TileError(
                 f"{what} {tuple(sizes)} has a negative size; sizes count programs, from 0 up", here()
@@ -55,6 +54,15 @@ def as_grid(value: object, what: str = "the grid") -> Grid:
             )
         result.append(int(size))
     return tuple(result)
+
+
+def _found(size: object) -> str:
+    """What stands where the size of a grid is due."""
+    if size is None:
+        return "None"
+    text = repr(size)
+    kind = f"of type {type(size).__name__}"
+    return f"{text} {kind}" if len(text) <= _SHOWN else f"a value {kind}"
 
 
 def _hint(size: object) -> str:

@@ -150,9 +150,7 @@ TENSOR = _table(
 )
 KERNEL = _table(
     {
-        "run launch warmup": (
-            "a kernel is launched by calling it: {it}(...), or {it}[grid](...) on another grid"
-        ),
+        "run launch warmup": "a kernel is launched by calling it: {it}(...)",
         "ptx asm code cuda": '{it}.source(..., kind="cuda") gives the text of a device\'s code',
         "plan": "{it}.explain(...) gives the plan",
         "check": "{it}.simulate(...).findings tells what is wrong on a device",

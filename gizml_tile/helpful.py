@@ -117,7 +117,7 @@ def called(function: Callable[..., Any], what: str, names: str, *args: Any, **na
         traceback = error.__traceback__
         if traceback is not None and traceback.tb_next is None and inspect.isroutine(function):
             takes = _parameters_of(function)
-            found = f"one of ({takes})" if takes is not None else str(error)
+            found = str(error) if takes is None else f"a function of {takes or 'nothing'}"
             raise TileError(f"{what} is called with {names}, found {found}", here()) from None
         raise
 
@@ -133,12 +133,12 @@ def _parameters_of(function: Callable[..., Any]) -> str | None:
         return None
 
 
-def missing_name(what: str, known: Iterable[str], name: str, habits: str) -> TileAttributeError:
+def missing_name(known: Iterable[str], name: str, habits: str) -> TileAttributeError:
     """The error for a name that a module of ours does not have."""
     place = here()
     it = _receiver(place, name) or "tile"
     advice = _habit(habits, name, it) or _of_a_value(name) or nearest(name, known)
-    return TileAttributeError(f"{what} has no {name!r}{advice}", place)
+    return TileAttributeError(f"{it} has no {name!r}{advice}", place)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -153,7 +153,22 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def _advice(kind: type, name: str, habits: str, it: str) -> str:
     """What to write instead of a name that a class does not have."""
-    return _habit(habits, name, it) or _elsewhere(kind, name, it) or nearest(name, dir(kind))
+    return (
+        _habit(habits, name, it)
+        or _elsewhere(kind, name, it)
+        or nearest(name, dir(kind))
+        or _habit(habits, _near_habit(habits, name), it)
+    )
+
+
+def _near_habit(table: str, name: str) -> str:
+    """The word of a table of other systems' words that a name is a slip of."""
+    import difflib
+
+    from gizml_tile import habits
+
+    near = difflib.get_close_matches(name, getattr(habits, table, ()), 1, _NEAR)
+    return near[0] if near else name
 
 
 def _habit(table: str, name: str, it: str) -> str:
@@ -228,7 +243,7 @@ def _wrong(
     name = function.__name__
     parameters = list(inspect.signature(function).parameters.values())[1 if method else 0 :]
     given = len(args) - (1 if method else 0)
-    form = f"{it}.{name}({', '.join(map(_shown, parameters))})"
+    form = f"{it}.{name}({', '.join(_shown(each) for each in parameters if not _is_hidden(each))})"
     by_place = [each for each in parameters if each.kind in _BY_PLACE]
     known = {each.name: each for each in parameters}
     strange = next((each for each in named if each not in known), None)
@@ -266,7 +281,12 @@ def _keyword(name: str, known: Mapping[str, object]) -> str:
         return f"; {NEEDLESS[name]}"
     if KEYWORDS.get(name) in known:
         return f"; here it is {KEYWORDS[name]!r}"
-    return nearest(name, known)
+    return ""
+
+
+def _is_hidden(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is none that a call gives by itself: what a decorator is given."""
+    return parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is not _EMPTY
 
 
 def _shown(parameter: inspect.Parameter) -> str:

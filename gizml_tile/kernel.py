@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from types import FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from gizml_tile import frontend, looking
@@ -75,10 +75,16 @@ def _plain(function: object, what: str) -> FunctionType:
     function = getattr(function, "__func__", function)
     if not isinstance(function, FunctionType):
         raise TileError(
-            f"@tile.{what} takes a function written with def or lambda, found {type(function).__name__}",
+            f"@tile.{what} takes a function written with def or lambda, found {_found(function)}",
             here(),
         )
     return function
+
+
+def _found(value: object) -> str:
+    if isinstance(value, BuiltinFunctionType):
+        return f"the built-in function {value.__name__}"
+    return type(value).__name__
 
 
 class Function(_Written):

@@ -13,6 +13,7 @@ from gizml_tile.dtypes import DType, as_dtype
 from gizml_tile.errors import TileError, here
 from gizml_tile.launch import Layout, layout, tracing
 from gizml_tile.launch import check as check_launch
+from gizml_tile.lifting import describe as described
 from gizml_tile.nodes import TileProgram
 from gizml_tile.program import Program, trace
 from gizml_tile.ragged import warn_ragged
@@ -259,6 +260,13 @@ class Seen:
 def look_at(request: Request, kind: str | None, arch: str | None, storage: Sequence[object]) -> Seen:
     """A launch traced and simplified for a target, by default for where its tensors are."""
     chosen = _target(request, kind, arch)
+    if not isinstance(storage, tuple | list):
+        raise TileError(
+            f"storage takes a list of types, one for each read or write call, found "
+            f"{described(storage)}; write "
+            "storage=[tile.BF16, tile.BF16]",
+            here(),
+        )
     types = [_storage_type(item) for item in storage]
     body = request.body if not types else _Stored(request.body, types).run
     with tracing():
@@ -314,7 +322,7 @@ def _target(request: Request, kind: str | None = None, arch: str | None = None) 
 def _storage_type(item: object) -> DType:
     found = as_dtype(item)
     if found is None:
-        raise TileError(f"storage takes storage types such as tile.BF16, found {item!r}", here())
+        raise TileError(f"storage takes storage types such as tile.BF16, found {described(item)}", here())
     return found
 
 

@@ -410,7 +410,7 @@ def trace(name: str, body: Callable[[Program], object], *, grid_rank: int = 3) -
     program = recording.program = Program(recording)
     activate(recording)
     try:
-        _check_returned(called(body, f"the body of {name}", "the program", program), name)
+        _check_returned(called(body, "the body", "the program", program), name)
     finally:
         activate(None)
         recording.ended = True

@@ -10,8 +10,9 @@ from gizml_tile.captures import read
 from gizml_tile.debugging import asked
 from gizml_tile.errors import TileError, here
 from gizml_tile.grids import as_grid
-from gizml_tile.helpful import told
+from gizml_tile.helpful import Helpful, told
 from gizml_tile.launch import Traces
+from gizml_tile.lifting import describe
 from gizml_tile.program import Program
 from gizml_tile.specialise import Request, launch
 from gizml_tile.tracing import active
@@ -108,7 +109,12 @@ def request(grid: Any, body: Body, warps: int = 0, debug: bool | None = None) ->
             here(),
         )
     if not callable(body):
-        raise TileError(f"the body is a function of the program, found {type(body).__name__}", here())
+        raise TileError(f"the body is a function of the program, found {describe(body)}", here())
+    if isinstance(body, Helpful):
+        raise TileError(
+            f"the body is a function of the program, found {body._told()}; it is launched by calling it",
+            here(),
+        )
     sizes = as_grid(grid)
     reading = read(body)
     name = getattr(body, "__name__", type(body).__name__)

@@ -15,6 +15,8 @@ from gizml_tile.helpful import nearest
 from gizml_tile.runtime.tensors import is_tensor
 
 RESERVED = ("kind", "arch", "storage", "stream", "debug", "warps", "stages")
+# What `ir`, `source`, `explain` and `simulate` take and a launch does not.
+_OF_LOOKING = ("kind", "arch", "storage")
 _EMPTY = inspect.Parameter.empty
 _SHOWN = 16
 _INT64 = range(-(2**63), 2**63)
@@ -53,8 +55,7 @@ class Signature:
             elif name in self.positional:
                 raise self._error(f"takes {name!r} by position only")
             else:
-                near = nearest(name, (*self.positional, *self.constants))
-                raise self._error(f"has no parameter {name!r}{near or self._form()}")
+                raise self._error(f"has no parameter {name!r}{self._instead(name)}")
         ordered: dict[str, object] = {}
         for name in self.positional:
             ordered[name] = given[name] if name in given else self._default(name, "argument")
@@ -87,6 +88,17 @@ class Signature:
                 f"has the constant {name!r} of type {type(value).__name__}, which is not hashable; pass a "
                 "tuple, or another value that never changes"
             ) from None
+
+    def _instead(self, name: str) -> str:
+        """What to write in place of a name that is no parameter's."""
+        if name == "grid":
+            return f"; the grid stands in brackets: {self.name}[grid]({', '.join(self.positional)})"
+        if name in _OF_LOOKING:
+            return (
+                "; a launch runs where its tensors are, and "
+                f"{self.name}.explain({', '.join(self.positional)}, {name}=...) shows what it is elsewhere"
+            )
+        return nearest(name, (*self.positional, *self.constants)) or self._form()
 
     def _form(self) -> str:
         """``; write add(x, y, BM=...)``: how the kernel is called."""

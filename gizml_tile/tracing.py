@@ -197,8 +197,10 @@ class Trace:
         from gizml_tile.runtime.tensors import describe
 
         if isinstance(tensor, Value):
+            attr = tensor._node.attr
+            found = f"the number {attr.name}" if isinstance(attr, Scalar) else article(noun(tensor._node))
             fail(
-                f"{what} takes a tensor, found {article(noun(tensor._node))}, which is computed with as it is"
+                f"{what} takes a tensor, found {found}, which is computed with as it is"
             )
         if isinstance(tensor, Fixed):
             fail(f"{what} takes a tensor, found {tensor._told()}")

@@ -57,6 +57,12 @@ def tune(
     tracing = active()
     if tracing is not None:
         raise TileError(f"tune inside of {tracing.name}, which is a program itself; tune after it", here())
+    if not isinstance(configs, Iterable) or not callable(body):
+        raise TileError(
+            "tune takes a list of configurations, a grid, and a function of the program and a configuration, "
+            f"found {_kinds(configs, grid, body)}",
+            here(),
+        )
     known = list(configs)
     if not known:
         raise TileError("tune has no configurations; give at least one", here())
@@ -72,6 +78,10 @@ def tune(
         candidates.append(Candidate(repr(config), Request(name, traced, key, reading, sizes)))
     chosen = choose(_traces, candidates, measure)
     return launch(_traces, candidates[chosen].request)[0]
+
+
+def _kinds(*values: object) -> str:
+    return ", ".join(type(each).__name__ for each in values)
 
 
 def _with(

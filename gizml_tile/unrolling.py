@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from gizml_tile.errors import TileError, here
 from gizml_tile.index import Index
 
@@ -24,7 +26,7 @@ def unroll(*arguments: Any) -> Iterable[Any]:
     if len(arguments) == 1 and isinstance(arguments[0], Iterable):
         items: Iterable[Any] = arguments[0]
         return items
-    if not 1 <= len(arguments) <= 3 or not all(hasattr(each, "__index__") for each in arguments):
+    if not 1 <= len(arguments) <= 3 or not all(map(_is_integer, arguments)):
         kinds = ", ".join(type(each).__name__ for each in arguments) or "nothing"
         raise TileError(
             f"unroll takes one iterable, or one to three integers as range does, found {kinds}; write "
@@ -34,3 +36,8 @@ def unroll(*arguments: Any) -> Iterable[Any]:
     if len(arguments) == 3 and arguments[2] == 0:
         raise TileError("the step of unroll is 0; use a step of 1 or -1", here())
     return range(*arguments)
+
+
+def _is_integer(value: Any) -> bool:
+    """Whether ``range`` takes a value."""
+    return hasattr(value, "__index__") and not (isinstance(value, np.ndarray) and value.ndim)

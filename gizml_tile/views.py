@@ -378,11 +378,11 @@ class Sizes(tuple[Index, ...]):
     def __getitem__(self, axis: Any) -> Any:
         try:
             return super().__getitem__(axis)
-        except IndexError:
+        except (IndexError, TypeError):
             last = len(self) - 1
             fail(
                 f"the axis of shape is {-len(self)} to {last} for a tensor of {dimensions(len(self))}, found "
-                f"{axis}"
+                f"{describe(axis)}"
             )
 
 

@@ -7,6 +7,15 @@ import numpy as np
 import pytest
 
 import gizml_tile as tile
+from gizml_tile import specialise
+
+TRACE = specialise._trace
+
+
+@pytest.fixture(autouse=True)
+def without_previews(monkeypatch):
+    """Without what all tests trace beside each kernel, which would stand among the callers of an error."""
+    monkeypatch.setattr(specialise, "_trace", TRACE)
 
 
 @tile.kernel(grid=lambda x, BM, **_: tile.cdiv(x.shape[0], BM))
