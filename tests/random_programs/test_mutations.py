@@ -10,6 +10,7 @@ import linecache
 import random
 import tokenize
 import traceback
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -163,7 +164,9 @@ def outcome(text, arguments, name):
         code = compile(text, name, "exec")
     except (SyntaxError, ValueError):
         return "no program"
-    names = {"tile": tile, "__name__": "slips"}
+    # A slip may assign to its names, which must stay the package's.
+    public = SimpleNamespace(**{each: getattr(tile, each) for each in tile.__all__})
+    names = {"tile": public, "__name__": "slips"}
     try:
         exec(code, names)
         kernel = names["kernel"]
