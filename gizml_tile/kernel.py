@@ -17,6 +17,7 @@ from gizml_tile.errors import Place, TileError, here
 from gizml_tile.grids import GridSpec, resolve
 from gizml_tile.helpful import Helpful, told
 from gizml_tile.launch import CacheInfo, State, Traces, lock
+from gizml_tile.notebooks import Text, beside
 from gizml_tile.program import Program
 from gizml_tile.repeat import Repeat, Repeats, key_of, repeat_of
 from gizml_tile.runtime.tensors import describe
@@ -64,6 +65,11 @@ class _Written(Helpful):
 
     def __repr__(self) -> str:
         return f"<{self._kind} {self.__name__}>"
+
+    def _repr_html_(self) -> str:
+        """The function as a notebook shows it: as it was written, and the explicit program that it means."""
+        rewritten = self._rewritten
+        return beside(("as written", rewritten.original), ("explicit program", rewritten.text))
 
     def preview(self, diff: bool = False) -> str:
         """The explicit program that the function is rewritten to, or what that changes in the source."""
@@ -361,7 +367,8 @@ class Gridded(Helpful):
 
     def ir(self, *args: Any, **named: Any) -> str:
         """`Kernel.ir` on this grid."""
-        return str(self._look(looking.ir, args, named))
+        text: str = self._look(looking.ir, args, named)
+        return text
 
     def tile_ir(self, *args: Any, **named: Any) -> list[tuple[TileProgram, Layouts | None]]:
         """What `ir` tells, as values."""
@@ -370,11 +377,12 @@ class Gridded(Helpful):
 
     def source(self, *args: Any, **named: Any) -> str:
         """`Kernel.source` on this grid."""
-        return str(self._look(looking.source, args, named))
+        text: str = self._look(looking.source, args, named)
+        return text
 
     def explain(self, *args: Any, **named: Any) -> str:
         """`Kernel.explain` on this grid."""
-        return str(self.explanation(*args, **named))
+        return Text(self.explanation(*args, **named))
 
     def explanation(self, *args: Any, **named: Any) -> Explanation:
         """What `explain` tells, as values."""

@@ -15,6 +15,7 @@ from gizml_tile.launch import Layout, layout, tracing
 from gizml_tile.launch import check as check_launch
 from gizml_tile.lifting import describe as described
 from gizml_tile.nodes import TileProgram
+from gizml_tile.notebooks import Text
 from gizml_tile.program import Program, trace
 from gizml_tile.ragged import warn_ragged
 from gizml_tile.runtime.tensors import TensorInfo
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 def preview(rewritten: Rewritten, *, diff: bool) -> str:
     """The explicit program a function is rewritten to, or a unified diff from its source."""
     if not diff:
-        return rewritten.text
+        return Text(rewritten.text)
     import difflib
 
     lines = difflib.unified_diff(
@@ -43,7 +44,7 @@ def preview(rewritten: Rewritten, *, diff: bool) -> str:
         "written",
         "rewritten",
     )
-    return "".join(line if line.endswith("\n") else line + "\n" for line in lines)
+    return Text("".join(line if line.endswith("\n") else line + "\n" for line in lines))
 
 
 def ir(
@@ -54,7 +55,7 @@ def ir(
 ) -> str:
     """The tile IR of a launch as text, one node a line; for a GPU with the layout of each tile."""
     programs = tile_ir(request, kind, arch, storage)
-    return "\n".join(text(program, layouts=layouts) for program, layouts in programs)
+    return Text("\n".join(text(program, layouts=layouts) for program, layouts in programs))
 
 
 def tile_ir(
@@ -78,7 +79,7 @@ def source(
     storage: Sequence[object] = (),
 ) -> str:
     """The code that a launch runs, as text: LLVM IR for the CPU and HIP, PTX for CUDA, MSL for Metal."""
-    return "\n".join(map(_source, steps_of(look_at(request, kind, arch, storage))))
+    return Text("\n".join(map(_source, steps_of(look_at(request, kind, arch, storage)))))
 
 
 def _source(seen: Seen) -> str:

@@ -13,6 +13,7 @@ from gizml_tile.grids import as_grid
 from gizml_tile.helpful import Helpful, told
 from gizml_tile.launch import Traces
 from gizml_tile.lifting import describe
+from gizml_tile.notebooks import Text
 from gizml_tile.program import Program
 from gizml_tile.specialise import Request, launch
 from gizml_tile.tracing import active
@@ -82,7 +83,7 @@ def explain(
     ``measure`` launches it where its tensors are, on copies of those that it writes, and says how long that
     takes, beside the time that bounds it on a GPU.
     """
-    return str(looking.explain(request(grid, body, warps), kind, arch, storage, measure))
+    return Text(looking.explain(request(grid, body, warps), kind, arch, storage, measure))
 
 
 @told
