@@ -206,7 +206,10 @@ def _timelines(plan: Plan, kernel: Kernel, places: Places) -> Iterator[data.Time
         tracks = tuple(
             data.Track(
                 track.role,
-                tuple(data.Step(step.kind, step.text, places.link(step.place)) for step in track.steps),
+                tuple(
+                    data.Step(step.kind, step.text, places.link(step.place), step.times)
+                    for step in track.steps
+                ),
             )
             for track in each.tracks
         )

@@ -7,7 +7,7 @@ role do in a turn, and in which order, the kernel's loop tells: its copies, wait
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gizml_tile.errors import Place
 from gizml_tile.lowering.kernel_ir.instructions import (
@@ -29,15 +29,21 @@ from gizml_tile.lowering.planning.plan import Plan
 from gizml_tile.nodes import Node, View
 
 FILL, WAIT, MEET, READ, MULTIPLY, FREE = "fill", "wait", "meet", "read", "multiply", "free"
+# So many steps at most are looked for again behind them.
+_TOGETHER = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that threads do in a turn: its kind, in words, and where it comes from."""
+    """One thing that threads do in a turn: its kind, in words, where it comes from, and how often.
+
+    Neighbours with the same number of ``times`` above 1 are done in turn, so often.
+    """
 
     kind: str
     text: str
     place: Place | None
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +89,18 @@ def _streams(plan: Plan) -> Iterator[tuple[Node, tuple[Node, ...], int, int, int
                 kept = int(stream.loop in flowing)
                 yield stream.loop, stream.nodes, stream.slots, stream.slots - kept, kept
         return
+    around = {node: loop for loop in _all_loops(plan) for node in loop.regions[0].nodes}
     loops: dict[tuple[Node, int], list[Node]] = {}
     for node, stage in plan.stages.items():
-        if stage.loop is not None:
-            loops.setdefault((stage.loop, stage.slots), []).append(node)
+        loop = stage.loop or around.get(node)
+        if loop is not None:
+            loops.setdefault((loop, stage.slots), []).append(node)
     for (loop, slots), nodes in loops.items():
         yield loop, tuple(nodes), slots, slots - 1, 0
+
+
+def _all_loops(plan: Plan) -> list[Node]:
+    return [node for node in plan.program.body.walk() if node.op == "loop"]
 
 
 def _tensor(plan: Plan, node: Node) -> str:
@@ -106,7 +118,7 @@ def _tracks(kernel: Kernel, loop: Node, names: tuple[str, ...]) -> Iterator[Trac
     seen = set()
     for role, instruction in _loops(kernel.body, "all threads"):
         if instruction.place == loop.place:
-            steps = tuple(_merged(_steps(kernel, instruction.blocks[0], buffers)))
+            steps = tuple(_folded(list(_steps(kernel, instruction.blocks[0], buffers))))
             touches = any(step.kind in (FILL, READ, MULTIPLY) for step in steps)
             if touches and (role, steps) not in seen:
                 seen.add((role, steps))
@@ -126,13 +138,25 @@ def _loops(block: Block, role: str) -> Iterator[tuple[str, Instruction]]:
             yield from _loops(inner, name)
 
 
-def _merged(steps: Iterator[Step]) -> Iterator[Step]:
-    """Steps of which equal neighbours are one."""
-    last = None
-    for step in steps:
-        if last is None or (step.kind, step.text) != (last.kind, last.text):
-            yield step
-        last = step
+def _folded(steps: list[Step]) -> Iterator[Step]:
+    """Steps of which those that are done again and again, alone or a few in turn, are told once.
+
+    So a a b c b c is a twice, then b and c twice in turn.
+    """
+    told = [(step.kind, step.text) for step in steps]
+    first = 0
+    while first < len(steps):
+        size, times = 1, 1
+        for size in range(1, _TOGETHER + 1):
+            times = 1
+            while told[first : first + size] == told[first + times * size : first + (times + 1) * size]:
+                times += 1
+            if times > 1:
+                break
+        else:
+            size = 1
+        yield from (replace(step, times=times) for step in steps[first : first + size])
+        first += size * times
 
 
 def _steps(kernel: Kernel, block: Block, buffers: set[int]) -> Iterator[Step]:

@@ -97,11 +97,15 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that threads do in a turn of a loop; its kind is fill, wait, meet, read, multiply or free."""
+    """One thing that threads do in a turn of a loop; its kind is fill, wait, meet, read, multiply or free.
+
+    Neighbours with the same number of ``times`` above 1 are done in turn, so often.
+    """
 
     kind: str
     text: str
     link: int
+    times: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ class Drawings:
 
     def _found(self, node: Node) -> Iterator[tuple[str, _Shown]]:
         plan = self.plan
-        dtype = node.dtype.text if node.dtype is not None else ""
+        moved = node.args[0] if node.op == "put" else node
+        dtype = moved.dtype.text if moved.dtype is not None else ""
         layout = plan.layouts.get(node)
         if layout is not None and node.shape != (1, 1):
             yield node.op, _held(layout, dtype)

@@ -57,7 +57,7 @@ def row(page, pane, text):
         f".findIndex(line => line.includes({text!r}))"
     )
     assert number >= 0
-    return f"[data-name={pane}] .row:nth-child({number + 1})"
+    return f"[data-name={pane}] [data-line='{number}']"
 
 
 def test_a_page_is_there_at_once(browser, folder):
@@ -82,7 +82,7 @@ def test_a_line_lights_up_what_became_of_it_and_back(page):
         link = page.run(f"document.querySelector('[data-name={pane}] .row.on').dataset.line")
         page.point(5, 5)
         assert not any(lit(page).values())
-        page.point(*page.middle(f"[data-name={pane}] .row:nth-child({int(link) + 1})"))
+        page.point(*page.middle(f"[data-name={pane}] [data-line='{link}']"))
         assert lit(page) == down, pane
 
 

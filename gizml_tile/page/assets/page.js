@@ -91,7 +91,7 @@ function pin(link, origin) {
 
 function reveal(row) {
   const code = row.closest(".code");
-  const top = row.offsetTop - code.offsetTop;
+  const top = row.dataset.line * HEIGHT;
   if (top < code.scrollTop || top > code.scrollTop + code.clientHeight - 40) {
     code.scrollTop = top - code.clientHeight / 3;
   }
@@ -107,25 +107,52 @@ function gutter(link) {
   return numbers.length > 1 ? `${numbers[0]}+` : `${numbers[0]}`;
 }
 
-// Panes
+// Panes: rows come in chunks, which are laid out and coloured when they come near to what is seen.
+
+const HEIGHT = 18;
+const CHUNK = 128;
+
+function rowOf(data, text, line) {
+  const drawn = data.drawings[line] ? " drawn" : "";
+  return `<div class="row${drawn}" data-line="${line}" data-link="${data.links[line]}">`
+    + `<b>${gutter(data.links[line])}</b><code>${escaped(text)}</code></div>`;
+}
+
+function chunksOf(data) {
+  const chunks = [];
+  for (let first = 0; first < data.lines.length; first += CHUNK) {
+    const texts = data.lines.slice(first, first + CHUNK);
+    const rows = texts.map((text, number) => rowOf(data, text, first + number));
+    chunks.push(`<div class="chunk" style="height:${HEIGHT * texts.length}px">${rows.join("")}</div>`);
+  }
+  return chunks.join("");
+}
+
+function colourWhenSeen(code, chunks, data) {
+  const paint = painter(data.language);
+  const observer = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      observer.unobserve(target);
+      for (const row of target.children) row.lastChild.innerHTML = paint(data.lines[row.dataset.line]);
+    }
+  }, { root: code, rootMargin: "600px" });
+  chunks.forEach((chunk) => observer.observe(chunk));
+}
 
 const panes = page.panes.map((data, number) => {
-  const paint = painter(data.language);
-  const html = data.lines.map((text, line) => {
-    const drawn = data.drawings[line] ? " drawn" : "";
-    return `<div class="row${drawn}" data-line="${line}" data-link="${data.links[line]}">`
-      + `<b>${gutter(data.links[line])}</b><code>${paint(text)}</code></div>`;
-  });
   const lines = make("div", { class: "lines" });
-  lines.innerHTML = html.join("");
-  const rows = [...lines.children];
+  lines.innerHTML = chunksOf(data);
+  lines.style.width = `max(100%, ${Math.max(...data.lines.map((text) => text.length)) + 12}ch)`;
+  const rows = [...lines.querySelectorAll(".row")];
   rows.forEach((row, line) => { if (data.links[line] >= 0) elements[data.links[line]].push(row); });
   const code = make("div", { class: "code", tabindex: 0, role: "region", "aria-label": data.title }, lines);
   const ruler = make("canvas", { class: "ruler" });
   const count = `${data.lines.length} lines`;
   const head = make("h2", {}, data.title, make("small", {}, count), make("kbd", {}, `${number + 1}`));
   const element = make("section", { class: "pane", "data-name": data.name }, head, code, ruler);
-  return { data, element, code, rows, ruler, paint, cursor: -1 };
+  colourWhenSeen(code, [...lines.children], data);
+  return { data, element, code, rows, ruler, cursor: -1 };
 });
 
 function columns() {

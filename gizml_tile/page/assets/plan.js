@@ -29,18 +29,20 @@ function variantSheet(sheet) {
   box.querySelector(".pin")?.scrollIntoView({ block: "nearest" });
 }
 
+const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
+
 /** Turns across and slots down: when each block is on its way, read, and kept. */
 function chart({ slots, ahead, kept }) {
-  const turns = Math.max(slots + ahead + 2, 5), wide = 44, high = 26, left = 92 + 44, head = 22;
+  const turns = Math.max(slots + ahead + 2, 6), wide = turns > 9 ? 48 : 64, high = 26, left = 72 + wide, head = 22;
   const svg = shape("svg", { width: left + turns * wide + 10, height: head + slots * high + 8, class: "chart", role: "img" });
-  svg.append(shape("text", { x: 84, y: 14 }, "before"));
+  svg.append(shape("text", { x: 74, y: 14 }, "before"));
   for (let turn = 0; turn < turns; turn++) {
     const x = left + turn * wide;
     svg.append(shape("text", { x: x + 4, y: 14 }, turn ? `${turn}` : "turn 0"));
     svg.append(shape("line", { x1: x, x2: x, y1: head - 4, y2: head + slots * high, class: "grid" }));
   }
   const bar = (kind, slot, from, to, title, letter) => {
-    const x = Math.max(left + from * wide, 80), end = Math.min(left + to * wide, left + turns * wide);
+    const x = Math.max(left + from * wide, 72), end = Math.min(left + to * wide, left + turns * wide);
     if (end <= x) return;
     const group = shape("g", {});
     group.append(shape("title", {}, title));
@@ -60,14 +62,19 @@ function chart({ slots, ahead, kept }) {
   return svg;
 }
 
+function stepOf({ kind, text, link, times }) {
+  const often = times > 1 ? [" ", make("span", { class: "quiet" }, `\u00d7 ${times}`)] : [];
+  return linked(make("li", { class: `linked ${kind}` }, text, ...often), link);
+}
+
 function timeSheet(sheet) {
   sheet.replaceChildren();
   for (const data of page.timelines) {
-    const copies = data.ahead ? `begun ${data.ahead} turns before they are read` : "copied in the turn that reads them";
-    sheet.append(make("h3", {}, data.title, " ", make("small", { class: "quiet" }, `loop of ${words(data.link)}: ${data.slots} slots, ${copies}`)));
+    const copies = data.ahead ? `begun ${count(data.ahead, "turn")} before they are read` : "copied in the turn that reads them";
+    sheet.append(make("h3", {}, data.title, " ", make("small", { class: "quiet" }, `loop of ${words(data.link)}: ${count(data.slots, "slot")}, ${copies}`)));
     const tracks = data.tracks.map(({ title, steps }) => make(
       "div", { class: "track" }, make("strong", {}, `each turn, ${title}`),
-      make("ol", {}, ...steps.map(({ kind, text, link }) => linked(make("li", { class: `linked ${kind}` }, text), link))),
+      make("ol", {}, ...steps.map(stepOf)),
     ));
     sheet.append(make("div", { class: "times" }, make("div", {}, chart(data), legend(data)), ...tracks));
   }
