@@ -277,11 +277,6 @@ def look_at(request: Request, kind: str | None, arch: str | None, storage: Seque
     return replace(seen, program=build.simplified(traced.program, seen.layout()))
 
 
-def main_step(seen: Seen) -> Seen:
-    """Of the programs that a launch runs the one that does all that is written."""
-    return next(each for each in steps_of(seen) if each.written.name == seen.written.name)
-
-
 def steps_of(seen: Seen, infos: Sequence[TensorInfo] | None = None) -> list[Seen]:
     """What a launch runs: a program, or one after the other; ``infos`` are the tensors to run them on."""
     prepared = seen.prepared

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gizml_tile import build, gpu
-from gizml_tile.looking import Seen, look_at, main_step
+from gizml_tile.looking import Seen, look_at, steps_of
+from gizml_tile.nodes import Node
 from gizml_tile.page import Html, data, render
 from gizml_tile.page.drawings import Drawings
 from gizml_tile.page.places import Places
@@ -52,7 +54,7 @@ def page(
     storage: Sequence[object] = (),
 ) -> data.Page:
     """What the page of a launch shows."""
-    seen = main_step(look_at(request, kind, arch, storage))
+    seen = look_at(request, kind, arch, storage)
     places = Places()
     known = _known(source)
     for line in known:
@@ -67,8 +69,9 @@ def page(
             for lines in rewritten.lines[: rewritten.text.rstrip("\n").count("\n") + 1]
         ),
     )
+    drawings = Drawings()
     make = _on_cpu if seen.target.kind == "cpu" else _on_gpu
-    found = make(seen, places)
+    found = _joined([make(step, places, drawings) for step in steps_of(seen)])
     panes = (places.source(known), explicit, *found.panes)
     return data.Page(
         title=request.name,
@@ -78,7 +81,7 @@ def page(
         places=places.all(),
         links=tuple(places.links),
         panes=panes,
-        drawings=found.drawings,
+        drawings=drawings.all(),
         costs=found.costs,
         decisions=found.decisions,
         timelines=found.timelines,
@@ -100,14 +103,35 @@ class _Parts:
 
     facts: tuple[str, ...]
     panes: tuple[data.Pane, ...]
-    drawings: tuple[data.Drawing, ...] = ()
     costs: tuple[data.Cost, ...] = ()
     decisions: tuple[data.Decision, ...] = ()
     timelines: tuple[data.Timeline, ...] = ()
     plan: tuple[data.Section, ...] = ()
 
 
-def _on_cpu(seen: Seen, places: Places) -> _Parts:
+def _joined(parts: Sequence[_Parts]) -> _Parts:
+    """The parts of programs that a launch runs one after the other."""
+    first, *others = parts
+    for other in others:
+        first = _Parts(
+            first.facts,
+            tuple(map(_pane_of_both, first.panes, other.panes)),
+            first.costs + other.costs,
+            first.decisions + other.decisions,
+            first.timelines + other.timelines,
+            first.plan + other.plan,
+        )
+    return first
+
+
+def _pane_of_both(first: data.Pane, other: data.Pane) -> data.Pane:
+    start = len(first.lines) + 1
+    drawings = first.drawings | {start + line: found for line, found in other.drawings.items()}
+    lines, links = (*first.lines, "", *other.lines), (*first.links, -1, *other.links)
+    return replace(first, lines=lines, links=links, drawings=drawings)
+
+
+def _on_cpu(seen: Seen, places: Places, drawings: Drawings) -> _Parts:
     program, layout = seen.program, seen.layout()
     artifact = build.emitted(program, layout)
     tile_ir = _pane("tile", "Tile IR", "ir", lines(program, places=False), places)
@@ -118,7 +142,7 @@ def _on_cpu(seen: Seen, places: Places) -> _Parts:
     )
 
 
-def _on_gpu(seen: Seen, places: Places) -> _Parts:
+def _on_gpu(seen: Seen, places: Places, drawings: Drawings) -> _Parts:
     from gizml_tile.lowering.kernel_ir import text as kernel_text
 
     program, layout = seen.program, seen.gpu_layout()
@@ -127,9 +151,8 @@ def _on_gpu(seen: Seen, places: Places) -> _Parts:
     explained = gpu.explain(
         program, layout, seen.infos(), seen.prepared.grid, seen.prepared.scalars, measured=None
     )
-    drawings = Drawings(plan)
     written = lines(plan.program, places=False, layouts=plan.layout_name)
-    tile_ir = _pane("tile", "Tile IR", "ir", written, places, drawings)
+    tile_ir = _pane("tile", "Tile IR", "ir", written, places, partial(drawings.of, plan))
     return _Parts(
         facts=(
             f"{kernel.threads} threads",
@@ -140,7 +163,6 @@ def _on_gpu(seen: Seen, places: Places) -> _Parts:
             _pane("kernel", "Kernel IR", "ir", kernel_text.lines(kernel, places=False), places),
             _text(seen.target.kind, emitted.text, emitted.origins, places),
         ),
-        drawings=drawings.all(),
         costs=tuple(
             data.Cost(each.text, each.fix, each.share, places.link(each.place)) for each in explained.costs
         ),
@@ -165,13 +187,13 @@ def _pane(
     language: str,
     lines: Sequence[Line | KernelLine],
     places: Places,
-    drawings: Drawings | None = None,
+    drawings_of: Callable[[Node, int], tuple[int, ...]] | None = None,
 ) -> data.Pane:
     links = tuple(places.link(line.place) for line in lines)
     drawn = {}
     for number, (line, link) in enumerate(zip(lines, links, strict=True)):
-        if drawings is not None and isinstance(line, Line) and line.node is not None:
-            found = drawings.of(line.node, link)
+        if drawings_of is not None and isinstance(line, Line) and line.node is not None:
+            found = drawings_of(line.node, link)
             if found:
                 drawn[number] = found
     return data.Pane(name, title, language, tuple(line.text for line in lines), links, drawn)

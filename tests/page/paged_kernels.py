@@ -51,6 +51,13 @@ def hostile(p, x, y):
     p.write(y, [8])[0] = t * 2
 
 
+@tile.kernel(grid=lambda x, **_: tile.cdiv(x.shape[0], 64))
+def totals(p, x, rows, out):
+    i = p.id(0)
+    # Added in no order that leaves a trace, which programs one after the other do.
+    p.write(out, [16]).scatter_add(p.read(x, [64])[i], [p.read(rows, [64])[i]], deterministic=True)
+
+
 def tensors(*shapes, dtype=np.float16):
     return [np.zeros(shape, dtype) for shape in shapes]
 
@@ -58,5 +65,10 @@ def tensors(*shapes, dtype=np.float16):
 CASES = {
     "matmul": (matmul, tensors((256, 256), (256, 256), (256,), (256, 256)), {}),
     "softmax": (softmax, tensors((64, 200), (64, 200), dtype=np.float32), {}),
+    "totals": (
+        totals,
+        [np.zeros(256, np.float32), np.zeros(256, np.int32), np.zeros(16, np.float32)],
+        {},
+    ),
     "hostile": (hostile, tensors((8,), (8,), dtype=np.float32), {}),
 }

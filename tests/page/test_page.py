@@ -123,6 +123,20 @@ def lines_of_link(page, link):
     return [(page.files[page.places[each].file], page.places[each].line) for each in page.links[link]]
 
 
+@pytest.mark.parametrize("target", [("cpu", None), ("cuda", "sm_90a")])
+def test_a_launch_of_several_programs_is_shown_whole(target):
+    page, (kernel, tensors, _) = page_of("totals", *target), CASES["totals"]
+    kind, arch = target
+    text = panes(page)["text"]
+    source = kernel.source(*tensors, kind=kind, arch=arch).rstrip("\n").split("\n")
+    # What is done before and after all programs comes from the line of the call.
+    assert [line for line in text.lines if ".loc" not in line] == [
+        line for line in source if ".loc" not in line
+    ]
+    assert sum("entry" in line for line in text.lines) > 1
+    assert lines_of(page, text, line_with("deterministic=True"))
+
+
 def test_the_source_has_the_functions_that_lines_are_of(pages):
     source = panes(pages["matmul", ("cuda", "sm_90a")])["source"]
     text = "\n".join(source.lines)
