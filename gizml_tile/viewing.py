@@ -237,4 +237,4 @@ def _timelines(plan: Plan, kernel: Kernel, places: Places) -> Iterator[data.Time
         )
         title = f"blocks of {' and '.join(each.blocks)}"
         link = places.link(each.loop.place)
-        yield data.Timeline(title, link, each.blocks, each.slots, each.ahead, each.kept, tracks)
+        yield data.Timeline(title, link, each.blocks, each.slots, each.ahead, each.before, each.kept, tracks)

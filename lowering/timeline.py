@@ -58,13 +58,14 @@ class Track:
 class Timeline:
     """A loop whose ``blocks`` lie in ``slots``: copies are begun ``ahead`` turns before a block is read.
 
-    A slot is free again ``kept`` turns after its block was read.
+    The first ones are begun ``before`` the loop. A slot is free ``kept`` turns after its block was read.
     """
 
     loop: Node
     blocks: tuple[str, ...]
     slots: int
     ahead: int
+    before: int
     kept: int
     tracks: tuple[Track, ...]
 
@@ -72,22 +73,23 @@ class Timeline:
 def timelines(plan: Plan, kernel: Kernel) -> list[Timeline]:
     """One for each stream of blocks that loops take from workgroup memory."""
     found = []
-    for loop, nodes, slots, ahead, kept in _streams(plan):
+    for loop, nodes, slots, kept in _streams(plan):
         names = tuple(_tensor(plan, node) for node in nodes)
         tracks = tuple(_tracks(kernel, loop, names))
         if tracks:
-            found.append(Timeline(loop, names, slots, ahead, kept, tracks))
+            # Warps that only bring blocks fill each slot that is free; others take care of one a turn.
+            ahead, before = (slots - 1, slots - 1) if plan.specialised is None else (slots - kept, slots)
+            found.append(Timeline(loop, names, slots, ahead, before, kept, tracks))
     return found
 
 
-def _streams(plan: Plan) -> Iterator[tuple[Node, tuple[Node, ...], int, int, int]]:
-    """Loop, blocks, slots, turns ahead, turns that slots are kept."""
+def _streams(plan: Plan) -> Iterator[tuple[Node, tuple[Node, ...], int, int]]:
+    """Loop, blocks, slots, turns that slots are kept."""
     if plan.specialised is not None:
         flowing = plan.specialised.flowing
         for stream in plan.specialised.streams:
             if stream.loop is not None:
-                kept = int(stream.loop in flowing)
-                yield stream.loop, stream.nodes, stream.slots, stream.slots - kept, kept
+                yield stream.loop, stream.nodes, stream.slots, int(stream.loop in flowing)
         return
     around = {node: loop for loop in _all_loops(plan) for node in loop.regions[0].nodes}
     loops: dict[tuple[Node, int], list[Node]] = {}
@@ -96,7 +98,7 @@ def _streams(plan: Plan) -> Iterator[tuple[Node, tuple[Node, ...], int, int, int
         if loop is not None:
             loops.setdefault((loop, stage.slots), []).append(node)
     for (loop, slots), nodes in loops.items():
-        yield loop, tuple(nodes), slots, slots - 1, 0
+        yield loop, tuple(nodes), slots, 0
 
 
 def _all_loops(plan: Plan) -> list[Node]:
@@ -109,20 +111,23 @@ def _tensor(plan: Plan, node: Node) -> str:
 
 
 def _tracks(kernel: Kernel, loop: Node, names: tuple[str, ...]) -> Iterator[Track]:
-    """The tracks of the kernel's loops that come from a loop of the program, alike ones once."""
+    """The tracks of the kernel's loops that come from a loop of the program, one for all who do the same."""
     buffers = {
         number
         for number, buffer in enumerate(kernel.buffers)
         if any(buffer.name.endswith(f" of {name}") for name in names)
     }
-    seen = set()
+    found: dict[tuple[tuple[str, str], ...], tuple[list[str], tuple[Step, ...]]] = {}
     for role, instruction in _loops(kernel.body, "all threads"):
         if instruction.place == loop.place:
             steps = tuple(_folded(list(_steps(kernel, instruction.blocks[0], buffers))))
             touches = any(step.kind in (FILL, READ, MULTIPLY) for step in steps)
-            if touches and (role, steps) not in seen:
-                seen.add((role, steps))
-                yield Track(role, steps)
+            roles, _ = found.setdefault(tuple((step.kind, step.text) for step in steps), ([], steps))
+            if touches and role not in roles:
+                roles.append(role)
+    for roles, steps in found.values():
+        if roles:
+            yield Track(" and ".join(roles), steps)
 
 
 def _loops(block: Block, role: str) -> Iterator[tuple[str, Instruction]]:

@@ -120,7 +120,7 @@ class Track:
 class Timeline:
     """How a loop's blocks come to workgroup memory: in ``slots``, begun ``ahead`` turns before they are read.
 
-    A slot is free again ``kept`` turns after its block was read.
+    The first ones are begun ``before`` the loop. A slot is free ``kept`` turns after its block was read.
     """
 
     title: str
@@ -128,6 +128,7 @@ class Timeline:
     blocks: tuple[str, ...]
     slots: int
     ahead: int
+    before: int
     kept: int
     tracks: tuple[Track, ...]
 

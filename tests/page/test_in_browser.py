@@ -113,9 +113,11 @@ def test_a_kept_line_brings_its_lines_into_view(page):
     for pane in ("explicit", "tile", "kernel", "text"):
         assert page.run(
             f"""(() => {{
-              const row = document.querySelector('[data-name={pane}] .row.pin').getBoundingClientRect();
               const box = document.querySelector('[data-name={pane}] .code').getBoundingClientRect();
-              return row.top >= box.top && row.bottom <= box.bottom + 1;
+              return [...document.querySelectorAll('[data-name={pane}] .row.pin')].some(each => {{
+                const row = each.getBoundingClientRect();
+                return row.top >= box.top && row.bottom <= box.bottom + 1;
+              }});
             }})()"""
         ), pane
     assert page.run("location.hash").startswith("#line")

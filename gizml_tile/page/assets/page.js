@@ -75,14 +75,28 @@ function hover(link) {
   light(link, "on");
 }
 
+/** The first of the rows that are kept where most of them stand together: there the work is done. */
+function thick(rows) {
+  let best = null, most = 0, first = 0;
+  for (let line = 0; line <= rows.length; line++) {
+    if (line < rows.length && rows[line].classList.contains("pin")) continue;
+    if (line - first > most) {
+      most = line - first;
+      best = rows[first];
+    }
+    first = line + 1;
+  }
+  return best;
+}
+
 /** Keep a link lit, bring its lines into view in all panes but the one that it was chosen in. */
 function pin(link, origin) {
   pinned = link === pinned ? -1 : link;
   light(pinned, "pin");
   if (pinned >= 0) {
     for (const pane of panes) {
-      const first = pane.element.querySelector(".row.pin");
-      if (first && pane.element !== origin) reveal(first);
+      const row = pane.element === origin ? null : thick(pane.rows);
+      if (row) reveal(row);
     }
   }
   location.replace(pinned >= 0 ? `#${words(pinned)}` : "#");

@@ -32,7 +32,7 @@ function variantSheet(sheet) {
 const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 
 /** Turns across and slots down: when each block is on its way, read, and kept. */
-function chart({ slots, ahead, kept }) {
+function chart({ slots, ahead, before, kept }) {
   const turns = Math.max(slots + ahead + 2, 6), wide = turns > 9 ? 48 : 64, high = 26, left = 72 + wide, head = 22;
   const svg = shape("svg", { width: left + turns * wide + 10, height: head + slots * high + 8, class: "chart", role: "img" });
   svg.append(shape("text", { x: 74, y: 14 }, "before"));
@@ -52,7 +52,7 @@ function chart({ slots, ahead, kept }) {
   };
   for (let slot = 0; slot < slots; slot++) svg.append(shape("text", { x: 4, y: head + slot * high + 17 }, `slot ${slot}`));
   for (let block = 0; block < turns + ahead; block++) {
-    const slot = block % slots, begun = block - ahead;
+    const slot = block % slots, begun = block < before ? -1 : block - ahead;
     const from = ahead ? (begun < 0 ? -1 : begun + 0.65) : block + 0.02, read = ahead ? block : block + 0.45;
     const when = begun < 0 ? "before the loop" : `in turn ${begun}`;
     bar("fill", slot, from, read, `block ${block}: begun ${when}, in flight until turn ${block} has waited for it`, `${block}`);
