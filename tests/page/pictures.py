@@ -64,7 +64,7 @@ def main():
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with Browser(folder / "light") as browser:
+        with Browser(folder / "light", width=1280, height=800) as browser:
             browser.open(write_page(folder, "sm_90a"))
             keep_line(browser, "acc += A[i, k]")
             browser.press("t", "t")
@@ -72,7 +72,7 @@ def main():
             browser.picture(PICTURES / "page.png")
             browser.open(draw_layouts(folder / "layouts.html"))
             browser.picture(PICTURES / "layouts.png")
-        with Browser(folder / "dark", dark=True) as browser:
+        with Browser(folder / "dark", width=1280, height=800, dark=True) as browser:
             browser.open(write_page(folder, "sm_80"))
             keep_line(browser, "acc += A[i, k]")
             browser.run("drawing = page.drawings.findIndex(each => 'banks' in each.layout); sheetChanged()")
