@@ -51,4 +51,4 @@ def json_of(page: Page) -> str:
 
 
 def _asset(name: str) -> str:
-    return (files(__package__) / "assets" / name).read_text()
+    return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
