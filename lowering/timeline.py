@@ -117,12 +117,13 @@ def _tracks(kernel: Kernel, loop: Node, names: tuple[str, ...]) -> Iterator[Trac
         for number, buffer in enumerate(kernel.buffers)
         if any(buffer.name.endswith(f" of {name}") for name in names)
     }
-    found: dict[tuple[tuple[str, str], ...], tuple[list[str], tuple[Step, ...]]] = {}
+    found: dict[object, tuple[list[str], tuple[Step, ...]]] = {}
     for role, instruction in _loops(kernel.body, "all threads"):
         if instruction.place == loop.place:
             steps = tuple(_folded(list(_steps(kernel, instruction.blocks[0], buffers))))
             touches = any(step.kind in (FILL, READ, MULTIPLY) for step in steps)
-            roles, _ = found.setdefault(tuple((step.kind, step.text) for step in steps), ([], steps))
+            alike = tuple((step.kind, step.text, step.times) for step in steps)
+            roles, _ = found.setdefault(alike, ([], steps))
             if touches and role not in roles:
                 roles.append(role)
     for roles, steps in found.values():

@@ -131,7 +131,8 @@ function canvasOf(grid, width, height) {
     context.lineWidth = 2;
     cells.forEach((cell, each) => {
       if (cell.group !== cells[number].group) return;
-      context.strokeRect(side + (each % columns) * size + 0.5, head + Math.floor(each / columns) * size + 0.5, size - 2, size - 2);
+      const x = side + (each % columns) * size, y = head + Math.floor(each / columns) * size;
+      context.strokeRect(x + 0.5, y + 0.5, size - 2, size - 2);
     });
   });
   canvas.addEventListener("mouseleave", () => {
@@ -217,14 +218,17 @@ function layoutSheet(sheet) {
   const chosen = page.drawings[drawing];
   const inMemory = "banks" in chosen.layout;
   const grid = inMemory ? (asItLies ? memoryGrid(chosen) : bankGrid(chosen)) : heldGrid(chosen);
-  const caption = make("div", { class: "caption" }, make("strong", {}, chosen.title), make("span", { class: "quiet" }, grid.caption));
+  const quiet = (text) => make("span", { class: "quiet" }, text);
+  const caption = make("div", { class: "caption" }, make("strong", {}, chosen.title), quiet(grid.caption));
   if (inMemory) {
     for (const [name, value] of [["by rows of the tile", false], ["as it lies in memory", true]]) {
-      caption.append(make("button", { "aria-pressed": asItLies === value, onclick: () => { asItLies = value; sheetChanged(); } }, name));
+      const onclick = () => { asItLies = value; sheetChanged(); };
+      caption.append(make("button", { "aria-pressed": asItLies === value, onclick }, name));
     }
   }
   if (grid.rows > MOST || grid.columns > MOST) {
-    caption.append(make("span", { class: "quiet" }, `the first ${Math.min(grid.rows, MOST)} rows and ${Math.min(grid.columns, MOST)} columns`));
+    const rows = Math.min(grid.rows, MOST), columns = Math.min(grid.columns, MOST);
+    caption.append(quiet(`the first ${rows} rows and ${columns} columns`));
   }
   picture.append(caption);
   picture.append(canvasOf(grid, picture.clientWidth - 20, picture.clientHeight - 50));

@@ -15,7 +15,8 @@ function variantSheet(sheet) {
       "li", { class: "linked" }, make("strong", {}, `${Math.round(100 * share)}% of the time: ${text} `),
       make("span", { class: "quiet" }, `${words(link)}; ${fix}`),
     ), link));
-    sheet.replaceChildren(make("h3", {}, "What costs time here, and what to do"), make("ul", { class: "costs" }, ...costs), box);
+    const head = make("h3", {}, "What costs time here, and what to do");
+    sheet.replaceChildren(head, make("ul", { class: "costs" }, ...costs), box);
   } else sheet.replaceChildren(box);
   for (const { title, link, variants, remark } of page.decisions) {
     const table = make("table", {}, ...variants.map(({ name, verdict, reason }) => make(
@@ -33,8 +34,11 @@ const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 
 /** Turns across and slots down: when each block is on its way, read, and kept. */
 function chart({ slots, ahead, before, kept }) {
-  const turns = Math.max(slots + ahead + 2, 6), wide = turns > 9 ? 48 : 64, high = 26, left = 72 + wide, head = 22;
-  const svg = shape("svg", { width: left + turns * wide + 10, height: head + slots * high + 8, class: "chart", role: "img" });
+  const turns = Math.max(slots + ahead + 2, 6), wide = turns > 9 ? 48 : 64;
+  const high = 26, left = 72 + wide, head = 22;
+  const svg = shape("svg", { class: "chart", role: "img" });
+  svg.setAttribute("width", left + turns * wide + 10);
+  svg.setAttribute("height", head + slots * high + 8);
   svg.append(shape("text", { x: 74, y: 14 }, "before"));
   for (let turn = 0; turn < turns; turn++) {
     const x = left + turn * wide;
@@ -46,16 +50,21 @@ function chart({ slots, ahead, before, kept }) {
     if (end <= x) return;
     const group = shape("g", {});
     group.append(shape("title", {}, title));
-    group.append(shape("rect", { x, y: head + slot * high + 3, width: end - x - 1, height: high - 6, rx: 3, class: kind }));
-    if (letter && end - x > 16) group.append(shape("text", { x: (x + end) / 2, y: head + slot * high + 17, class: "letter" }, letter));
+    const y = head + slot * high;
+    group.append(shape("rect", { x, y: y + 3, width: end - x - 1, height: high - 6, rx: 3, class: kind }));
+    if (letter && end - x > 16) group.append(shape("text", { x: (x + end) / 2, y: y + 17, class: "letter" }, letter));
     svg.append(group);
   };
-  for (let slot = 0; slot < slots; slot++) svg.append(shape("text", { x: 4, y: head + slot * high + 17 }, `slot ${slot}`));
+  for (let slot = 0; slot < slots; slot++) {
+    svg.append(shape("text", { x: 4, y: head + slot * high + 17 }, `slot ${slot}`));
+  }
   for (let block = 0; block < turns + ahead; block++) {
     const slot = block % slots, begun = block < before ? -1 : block - ahead;
-    const from = ahead ? (begun < 0 ? -1 : begun + 0.65) : block + 0.02, read = ahead ? block : block + 0.45;
+    const from = ahead ? (begun < 0 ? -1 : begun + 0.65) : block + 0.02;
+    const read = ahead ? block : block + 0.45;
     const when = begun < 0 ? "before the loop" : `in turn ${begun}`;
-    bar("fill", slot, from, read, `block ${block}: begun ${when}, in flight until turn ${block} has waited for it`, `${block}`);
+    const flight = `block ${block}: begun ${when}, in flight until turn ${block} has waited for it`;
+    bar("fill", slot, from, read, flight, `${block}`);
     bar("read", slot, read, block + 0.62, `block ${block}: read in turn ${block}`);
     if (kept) bar("kept", slot, block + 0.62, block + kept + 0.6, `block ${block}: kept until products have read it`);
   }
@@ -70,8 +79,10 @@ function stepOf({ kind, text, link, times }) {
 function timeSheet(sheet) {
   sheet.replaceChildren();
   for (const data of page.timelines) {
-    const copies = data.ahead ? `begun ${count(data.ahead, "turn")} before they are read` : "copied in the turn that reads them";
-    sheet.append(make("h3", {}, data.title, " ", make("small", { class: "quiet" }, `loop of ${words(data.link)}: ${count(data.slots, "slot")}, ${copies}`)));
+    const ahead = `begun ${count(data.ahead, "turn")} before they are read`;
+    const copies = data.ahead ? ahead : "copied in the turn that reads them";
+    const where = `loop of ${words(data.link)}: ${count(data.slots, "slot")}, ${copies}`;
+    sheet.append(make("h3", {}, data.title, " ", make("small", { class: "quiet" }, where)));
     const tracks = data.tracks.map(({ title, steps }) => make(
       "div", { class: "track" }, make("strong", {}, `each turn, ${title}`),
       make("ol", {}, ...steps.map(stepOf)),
@@ -81,7 +92,8 @@ function timeSheet(sheet) {
 }
 
 function legend({ kept }) {
-  const entries = [["fill", "in flight"], ["read", "read"]].concat(kept ? [["kept", "kept for products under way"]] : []);
+  const entries = [["fill", "in flight"], ["read", "read"]];
+  if (kept) entries.push(["kept", "kept for products under way"]);
   return make("div", { class: "quiet" }, ...entries.flatMap(([kind, text]) => {
     const swatch = make("span", { class: "swatch" });
     swatch.style.background = `var(--${kind})`;
@@ -90,7 +102,10 @@ function legend({ kept }) {
 }
 
 function planSheet(sheet) {
-  sheet.replaceChildren(...page.plan.flatMap(({ title, lines }) => [make("h3", {}, title), make("pre", {}, lines.join("\n"))]));
+  sheet.replaceChildren(...page.plan.flatMap(({ title, lines }) => {
+    const told = make("pre", {}, lines.join("\n"));
+    return title ? [make("h3", {}, title), told] : [told];
+  }));
 }
 
 const TABS = [

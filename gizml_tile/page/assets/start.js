@@ -9,7 +9,8 @@ for (const pane of panes) {
   byId("shown").append(pane.button);
 }
 for (const tab of TABS) {
-  tab.button = make("button", { role: "tab", onclick: () => choose(tab, true) }, tab.title, " ", make("kbd", {}, tab.key));
+  const onclick = () => choose(tab, true);
+  tab.button = make("button", { role: "tab", onclick }, tab.title, " ", make("kbd", {}, tab.key));
   byId("tabs").append(tab.button);
 }
 byId("tabs").append(make("span", { class: "note" }, "hover a line to see what it became; click to keep it lit"));
@@ -39,6 +40,9 @@ handle.addEventListener("pointerdown", (event) => {
     drawRulers();
   };
   handle.addEventListener("pointermove", move);
-  handle.addEventListener("pointerup", () => { handle.removeEventListener("pointermove", move); sheetChanged(); }, { once: true });
+  handle.addEventListener("pointerup", () => {
+    handle.removeEventListener("pointermove", move);
+    sheetChanged();
+  }, { once: true });
 });
 document.documentElement.dataset.ready = Math.round(performance.now());
