@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from gizml_tile import build, gpu
 from gizml_tile.arguments import TensorArgument
-from gizml_tile.dtypes import F32, I32, I64, DType
-from gizml_tile.errors import TileError, here
+from gizml_tile.dtypes import F32, I32, I64
+from gizml_tile.errors import TileError
 from gizml_tile.grids import Grid
 from gizml_tile.launch import layout, lock, tracing
 from gizml_tile.lowering.tile_passes import exact_sums
@@ -29,7 +29,6 @@ from gizml_tile.target import Target
 from gizml_tile.text import text
 
 _BLOCK, _LINE = (8, 128), (1024,)
-_WHOLE_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,17 +153,16 @@ class ExactSums:
                         node.place,
                     )
 
-    def bytes_for(self, infos: Sequence[TensorInfo]) -> int:
-        """The memory that the further tensors take in a launch."""
-        return sum(_bytes(shape, tensor.dtype) for shape, tensor in self._shapes(infos))
+    def sizes(self, infos: Sequence[TensorInfo]) -> list[int]:
+        """The bytes that each of the further tensors takes in a launch."""
+        return [max(1, math.prod(shape)) * tensor.dtype.bytes for shape, tensor in self._shapes(infos)]
 
-    def further(self, infos: Sequence[TensorInfo], pointer: int) -> list[TensorInfo]:
-        """Those tensors, in memory from an address on."""
+    def further(self, infos: Sequence[TensorInfo], places: Sequence[tuple[int, Any]]) -> list[TensorInfo]:
+        """Those tensors, each in memory at an address, which its owner keeps."""
         made = []
-        for shape, tensor in self._shapes(infos):
+        for (shape, tensor), (pointer, owner) in zip(self._shapes(infos), places, strict=True):
             strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
-            made.append(TensorInfo(tensor.dtype, shape, strides, pointer, infos[0].device, "", None))
-            pointer += _bytes(shape, tensor.dtype)
+            made.append(TensorInfo(tensor.dtype, shape, strides, pointer, infos[0].device, "", owner))
         return made
 
     def _shapes(self, infos: Sequence[TensorInfo]) -> list[tuple[tuple[int, ...], Tensor]]:
@@ -173,10 +171,6 @@ class ExactSums:
 
 def _name(program: TileProgram, node: Node) -> str:
     return program.tensors[tensor_of(node)].name
-
-
-def _bytes(shape: tuple[int, ...], dtype: DType) -> int:
-    return -(-math.prod(shape) * dtype.bytes // _WHOLE_BYTES) * _WHOLE_BYTES
 
 
 class ExactKernel:
@@ -203,29 +197,15 @@ class ExactKernel:
     ) -> None:
         """Launch step after step; on a GPU in the order of a stream."""
         self._sums.check(tensors)
-        size = self._sums.bytes_for(tensors)
+        sizes = self._sums.sizes(tensors)
         if self._target is None:
-            room = np.empty(size, np.uint8)
-            self._run([*tensors, *self._sums.further(tensors, room.ctypes.data)], scalars, grid)
+            rooms = [np.empty(size, np.uint8) for size in sizes]
+            places = [(room.ctypes.data, room) for room in rooms]
+            self._run([*tensors, *self._sums.further(tensors, places)], scalars, grid)
             return
-        if self._target.kind != "cuda":
-            raise TileError(
-                f"{self._sums.program.name} adds with deterministic=True, which launches on the CPU and on "
-                f"CUDA devices do, not yet on {self._target.kind}; add integers, (x * 2.0**40).to(I64)",
-                here(),
-            )
-        from gizml_tile.runtime.cuda import streams
-        from gizml_tile.runtime.cuda.devices import current, device, ordinal_of
-        from gizml_tile.runtime.cuda.memory import borrowed
-        from gizml_tile.runtime.streams import order, ordered
-
-        ordinal = ordinal_of(tensors[0].device, tensors[0].pointer)
-        plan = order(tensors, ordinal, stream)
-        with ExitStack() as open_until_launched:
-            open_until_launched.enter_context(current(device(ordinal)))
-            open_until_launched.enter_context(ordered(plan, streams))
-            address = open_until_launched.enter_context(borrowed(ordinal, size, plan.stream))
-            self._run([*tensors, *self._sums.further(tensors, address)], scalars, grid, plan.stream)
+        memory = import_module(f"gizml_tile.runtime.{self._target.kind}.memory")
+        with memory.lent(tensors, sizes, stream) as (places, on_stream):
+            self._run([*tensors, *self._sums.further(tensors, places)], scalars, grid, *on_stream)
 
     def _run(
         self, tensors: Sequence[TensorInfo], scalars: Sequence[int | float], grid: Grid, *stream: object
@@ -234,7 +214,8 @@ class ExactKernel:
         for number, step in enumerate(self._sums.steps):
             infos = [tensors[each] for each in step.tensors]
             own, numbers = step.grid(infos, grid), () if step.whole else scalars
-            launches.append((self._code(number, infos, numbers, own), infos, numbers, own))
+            if 0 not in own:
+                launches.append((self._code(number, infos, numbers, own), infos, numbers, own))
         # All of them can be made, or nothing is launched.
         for code, *given in launches:
             code(*given, *stream)

@@ -288,11 +288,11 @@ def steps_of(seen: Seen, infos: Sequence[TensorInfo] | None = None) -> list[Seen
     # As it was traced: steps are made before passes.
     sums = ExactSums.of(seen.written)
     sums.check(given)
-    room = np.zeros(sums.bytes_for(given), np.uint8)
-    every = [*given, *sums.further(given, room.ctypes.data)]
+    rooms = [np.zeros(size, np.uint8) for size in sums.sizes(given)]
+    every = [*given, *sums.further(given, [(room.ctypes.data, room) for room in rooms])]
     made = []
     for step in sums.steps:
-        chosen = [replace(every[number], owner=room) for number in step.tensors]
+        chosen = [every[number] for number in step.tensors]
         one = Prepared(
             replace(prepared.variant, writes=step.program.writes, exact=False),
             [],

@@ -245,7 +245,7 @@ class Out(_Blocks):
         added to what the tensor held and rounded to its type. Up to 2^29 elements may go to one place. It is
         made of additions of integers: a launch runs its programs twice, and takes 12 bytes of memory for each
         element of the tensor, cleared before and read after it. Programs may not read what they write then,
-        and to the tensor they do nothing but add. Launches on the CPU and on CUDA devices do it.
+        and to the tensor they do nothing but add.
         """
         if not isinstance(deterministic, bool):
             fail(f"deterministic is True or False, found {describe(deterministic)}")

@@ -16,6 +16,9 @@ from metal_shim import Texts
 from gizml_tile.lowering.emit.metal import MetalArtifact
 
 
+_empty = torch.empty
+
+
 class MpsTensor(torch.Tensor):
     """A CPU's tensor that says it is on an Apple GPU."""
 
@@ -78,7 +81,12 @@ class FakeMps:
         self.most_threads = 1024
         monkeypatch.setattr(torch.mps, "compile_shader", self.compile_shader)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+        monkeypatch.setattr(torch, "empty", self.empty)
         monkeypatch.setattr(torch.backends.mps, "get_name", lambda: name)
+
+    def empty(self, *sizes: Any, device: Any = None, **given: Any) -> torch.Tensor:
+        made = _empty(*sizes, **given)
+        return on_mps(made) if device == "mps" else made
 
     def compile_shader(self, text: str) -> Library:
         self.texts.append(text)

@@ -68,6 +68,16 @@ int hipHostMalloc(void **memory, size_t size, unsigned flags) {
     return 0;
 }
 int hipHostFree(void *memory) { note("unpinned", 0, 0); free(memory); return 0; }
+int hipMallocAsync(void **memory, size_t size, void *stream) {
+    note("memory", (long long)size, (long long)(intptr_t)stream);
+    *memory = malloc(size);
+    return 0;
+}
+int hipFreeAsync(void *memory, void *stream) {
+    note("free", 0, (long long)(intptr_t)stream);
+    free(memory);
+    return 0;
+}
 int hipDeviceSynchronize(void) { note("synchronize", device, 0); return 0; }
 
 int hipStreamIsCapturing(void *stream, int *status) { *status = fake_hip_capturing; return 0; }

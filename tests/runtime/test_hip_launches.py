@@ -73,6 +73,31 @@ print(np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32)), "mfma" in 
     assert told == "True True\n"
 
 
+def test_sums_whose_order_leaves_no_trace():
+    """Four programs with memory that is there for them, all in the order of one stream."""
+    told = run(
+        START
+        + """
+@tile.kernel(grid=lambda x, **_: tile.cdiv(x.shape[0], 64))
+def add(p, x, at, z):
+    i = p.id(0)
+    places = p.read(at, [64], pad=-1)[i]
+    p.write(z, [64]).scatter_add(p.read(x, [64])[i], [places], deterministic=True)
+
+at = rng.integers(0, 9, 1000, np.int32)
+z, want = np.ones(9, np.float32), np.ones(9, np.float32)
+add(x, at, want)
+add(OnHip(x, 0, 7), OnHip(at, 0, 7), OnHip(z, 0, 7))
+print(z.tobytes() == want.tobytes(), [each[0] for each in hip.launches])
+print([each for each in hip.log if not each.startswith("load")])
+"""
+    )
+    assert told.splitlines() == [
+        "True ['add_clear', 'add_sizes', 'add', 'add_finish']",
+        str(["memory 512 7", *["launch 0 7"] * 4, "free 0 7"]),
+    ]
+
+
 def test_another_device_and_streams():
     told = run(
         START

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from . import driver
+from ..streams import order, ordered
+from ..tensors import TensorInfo
+from . import driver, streams
+from .devices import current, device, ordinal_of
 
+# Where each part of memory that is lent begins.
+_WHOLE_BYTES = 256
 # Freed memory that a device keeps for the next launch; what is beyond goes back when it has nothing to do.
 _KEPT_BYTES = 1 << 29
 _DOING = "memory for copies of tensors"
@@ -30,6 +35,22 @@ def borrowed(ordinal: int, size: int, stream: int) -> Iterator[int]:
         yield address
     finally:
         driver.attempt("cuMemFreeAsync", address, stream)
+
+
+@contextmanager
+def lent(
+    tensors: Sequence[TensorInfo], sizes: Sequence[int], stream: object = None
+) -> Iterator[tuple[list[tuple[int, Any]], tuple[int]]]:
+    """Memory of so many bytes each for launches of tensors: addresses with owners, and their stream."""
+    ordinal = ordinal_of(tensors[0].device, tensors[0].pointer)
+    plan = order(tensors, ordinal, stream)
+    whole = [-(-size // _WHOLE_BYTES) * _WHOLE_BYTES for size in sizes]
+    with (
+        current(device(ordinal)),
+        ordered(plan, streams),
+        borrowed(ordinal, sum(whole), plan.stream) as address,
+    ):
+        yield [(address + sum(whole[:number]), None) for number in range(len(whole))], (plan.stream,)
 
 
 def forget() -> None:
