@@ -15,7 +15,6 @@ from metal_shim import Texts
 
 from gizml_tile.lowering.emit.metal import MetalArtifact
 
-
 _empty = torch.empty
 
 

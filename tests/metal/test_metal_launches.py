@@ -224,10 +224,10 @@ def test_another_makers_gpu(monkeypatch, scaled):
 
 
 def test_types_that_there_are_none_of(mps, scaled):
-    x = on_mps(torch.zeros(4, 4, dtype=torch.float64))
+    x = on_mps(torch.zeros(4, 4, dtype=torch.complex64))
     refused(
         scaled,
-        "argument 'x' of scaled holds float64, which is not supported",
+        "argument 'x' of scaled holds complex64, which is not supported",
         x,
         on_mps(torch.zeros(4, 4)),
         1.0,
