@@ -9,7 +9,7 @@ from gizml_tile.lowering.planning.boxes import why_not_brought
 from gizml_tile.lowering.planning.brought import block_bytes, brought_blocks
 from gizml_tile.lowering.planning.classes import is_wide
 from gizml_tile.lowering.planning.variants import Refusal
-from gizml_tile.nodes import Node
+from gizml_tile.nodes import Node, View
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -43,6 +43,8 @@ def blocks_beside(
 
 def _refusals(state: Planning, node: Node, loop: Node, room: int) -> Iterator[str | Refusal]:
     """Why the copy engine does not bring a block that is computed on."""
+    if isinstance(node.attr, View) and node.attr.visible:
+        yield "blocks are larger inside than in the tensor"
     yield from why_not_brought(state, node, loop)
     if block_bytes(node) > room:
         yield f"a block of {block_bytes(node)} bytes is more than the {max(room, 0)} bytes left for it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gizml_tile.lowering.planning.operands import depends_on_counter_only, used_by_products_only
+from gizml_tile.lowering.planning.operands import depends_on_counter_only
 from gizml_tile.lowering.planning.panels import SPANS
 from gizml_tile.lowering.planning.stages import fast_axis
 from gizml_tile.lowering.planning.variants import Cause, Refusal
@@ -79,8 +79,6 @@ def why_not_brought(state: Planning, node: Node, loop: Node) -> Iterator[str | R
     follows = all(_follows(state, arg, loop) for arg in node.args)
     if not known and (once or not depends_on_counter_only(node, loop, state.uses) or not follows):
         yield f"where blocks of {name} lie depends on what tensors hold or on earlier turns"
-    if view.visible and not _may_hold_others(state, node):
-        yield f"blocks of {name} are larger inside than in the tensor, not just in rows or columns of results"
     if len(view.block) != 2 or max(view.block) > _LARGEST_BOX:
         yield f"a block of {name} is no box of at most {_LARGEST_BOX} x {_LARGEST_BOX}"
     axis = fast_axis(state.signature, node)
@@ -96,27 +94,6 @@ def why_not_brought(state: Planning, node: Node, loop: Node) -> Iterator[str | R
         yield Refusal(Cause.PAD, text, node)
     if any(each.op in EFFECTS and tensor_of(each) == view.tensor for each in state.program.body.walk()):
         yield f"{name} is written, too"
-
-
-def _may_hold_others(state: Planning, node: Node) -> bool:
-    """Whether elements beyond a block's visible ones only make results that are not visible either.
-
-    So it is in products, but along k: then the copy engine may bring a tensor's further elements.
-    """
-    view = node.attr
-    assert isinstance(view, View)
-    if len(view.block) != 2 or not used_by_products_only(node, state.uses):
-        return False
-    return all(view.own[axis] == view.block[axis] for axis in _axes_of_k(state, node, 0))
-
-
-def _axes_of_k(state: Planning, node: Node, turned: int) -> Iterator[int]:
-    """The axes of a tile that products which take it sum along; ``turned`` that of its rows in the tile."""
-    for user, number in state.uses.of(node):
-        if user.op == "dot":
-            yield (1 - number) ^ turned
-        else:
-            yield from _axes_of_k(state, user, turned ^ (user.op == "transpose"))
 
 
 def tensor_name(state: Planning, node: Node) -> str:

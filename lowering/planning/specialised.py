@@ -34,6 +34,7 @@ from gizml_tile.lowering.planning.group_products import (
     why_not_by_groups,
     why_not_turned,
 )
+from gizml_tile.lowering.planning.grown import why_not_grown
 from gizml_tile.lowering.planning.masks import is_bounded
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.lowering.planning.panels import SPANS
@@ -309,8 +310,10 @@ def _of_product(state: Planning, node: Node, loop: Node) -> Iterator[str | Refus
         found = operand(arg)
         if side in computed:
             for block in computed[side].blocks:
+                yield from why_not_grown(state, node, block)
                 yield from why_not_brought(state, block, loop)
         elif found.node.op == "read":
+            yield from why_not_grown(state, node, found.node)
             yield from why_not_brought(state, found.node, loop)
         else:
             yield from of_computed(state, found, side, loop)

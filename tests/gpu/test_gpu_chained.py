@@ -196,6 +196,10 @@ CASES = [
     (256, 256, 64, {"BN": 64, "CAUSAL": True}),
     (256, 256, 64, {"BN": 256, "APPROX": True}),
     (128, 192, 256, {"BN": 64, "APPROX": True}),
+    # Sizes that are no powers of two, of columns and of blocks of keys
+    (200, 328, 96, {"CAUSAL": True, "APPROX": True}),
+    (136, 200, 80, {"BM": 64, "BN": 64, "KIND": "f16"}),
+    (192, 296, 96, {"BM": 64, "BN": 96, "CAUSAL": True}),
     # Three programs in a workgroup, of which some are missing, or take fewer turns
     (384, 200, 64, {"BM": 64, "APPROX": True, "PROGRAMS": "3 together"}),
     (200, 328, 64, {"BM": 64, "APPROX": True, "PROGRAMS": "3 together", "KIND": "f16"}),

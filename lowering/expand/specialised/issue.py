@@ -9,6 +9,7 @@ from gizml_tile.lowering.expand.specialised.side import side
 from gizml_tile.lowering.expand.storage import convert
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import GroupMatrix
+from gizml_tile.lowering.planning.grown import depth_of
 from gizml_tile.lowering.planning.operands import operand
 from gizml_tile.lowering.planning.plan import UNIFORM
 from gizml_tile.nodes import Node
@@ -20,7 +21,7 @@ def issue(x: Expansion, product: Node, total: Value | None = None, held: Value |
     What it adds to and a left operand in registers are found, unless they are given.
     """
     build, dot = x.build, x.plan.dots[product]
-    columns, depth = product.shape[1], product.args[0].shape[1]
+    columns, whole, depth = product.shape[1], product.args[0].shape[1], depth_of(product)
     fresh = len(product.args) == 2
     if fresh:
         total = build.spread(build.constant(0.0, F32), dot.c.registers)
@@ -38,13 +39,15 @@ def issue(x: Expansion, product: Node, total: Value | None = None, held: Value |
     else:
         piece, described = min(right.piece, depth), None
         held = left_operand(x, product) if held is None else held
-        each = held.count * piece // depth
-        pieces = [build.pick(held, range(first, first + each)) for first in range(0, held.count, each)]
+        for first in range(0, depth, piece):
+            last = min(first + piece, depth)
+            pieces.append(build.pick(held, range(held.count * first // whole, held.count * last // whole)))
     build.emit("group_fence")
     for number, a in enumerate(pieces):
         first = number * piece
         b = build.add(right.base, build.constant(right.along(first), I32))
-        matrix = GroupMatrix(columns, piece, dot.given, described, right.operand, fresh and not number)
+        size = min(piece, depth - first)
+        matrix = GroupMatrix(columns, size, dot.given, described, right.operand, fresh and not number)
         total = build.group_mma(matrix, a, b, total)
     build.emit("group_commit")
     return total

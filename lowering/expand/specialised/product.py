@@ -9,6 +9,7 @@ from gizml_tile.lowering.expand.specialised.promoted import Promoted
 from gizml_tile.lowering.expand.specialised.side import side
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import GroupMatrix
+from gizml_tile.lowering.planning.grown import depth_of
 from gizml_tile.nodes import Node
 
 ROWS = 64
@@ -20,7 +21,7 @@ def expand_group_product(x: Expansion, node: Node) -> Value:
     build, dot = x.build, x.plan.dots[node]
     if dot.piece:
         return expand_computed_product(x, node)
-    (rows, columns), depth = node.shape, node.args[0].shape[1]
+    (rows, columns), depth = node.shape, depth_of(node)
     left, right = side(x, node.args[0], 1), side(x, node.args[1], 0)
     if dot.turned:
         rows, columns, left, right = columns, rows, right, left
@@ -36,7 +37,8 @@ def expand_group_product(x: Expansion, node: Node) -> Value:
     piece = min(left.piece, right.piece, depth)
     build.emit("group_fence")
     for first in range(0, depth, piece):
-        matrix = GroupMatrix(columns, piece, dot.given, left.operand, right.operand, m=rows // ROWS)
+        size = min(piece, depth - first)
+        matrix = GroupMatrix(columns, size, dot.given, left.operand, right.operand, m=rows // ROWS)
         a = build.add(build.add(left.base, own), build.constant(left.along(first), I32))
         b = build.add(right.base, build.constant(right.along(first), I32))
         total = build.group_mma(matrix, a, b, total)
