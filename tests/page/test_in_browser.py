@@ -157,6 +157,17 @@ def test_keys_move_along_the_lines(page):
     assert page.run("panes.filter(pane => pane.element.hidden).length") == 0
 
 
+def test_borders_between_panes_can_be_dragged(page):
+    width = "document.querySelector('.column').offsetWidth"
+    before = page.run(width)
+    x, y = page.middle(".split:not(.across)")
+    for kind, at in (("mousePressed", x), ("mouseMoved", x + 120), ("mouseReleased", x + 120)):
+        page.ask("Input.dispatchMouseEvent", type=kind, x=at, y=y, button="left", buttons=1, clickCount=1)
+    assert 110 <= page.run(width) - before <= 130
+    page.run("document.querySelector('.split:not(.across)').dispatchEvent(new Event('dblclick'))")
+    assert page.run(width) == before
+
+
 def colours(page):
     """How many colours the drawing has."""
     return page.run(

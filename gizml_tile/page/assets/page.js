@@ -183,7 +183,7 @@ function show(pane, visible) {
   pane.element.hidden = !visible;
   pane.button.setAttribute("aria-pressed", visible);
   const column = pane.element.parentElement;
-  column.hidden = [...column.children].every((each) => each.hidden);
+  column.hidden = [...column.querySelectorAll(".pane")].every((each) => each.hidden);
   drawRulers();
 }
 

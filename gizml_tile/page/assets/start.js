@@ -32,17 +32,39 @@ byId("help").addEventListener("click", showKeys);
 byId("keys").addEventListener("click", () => byId("keys").close());
 addEventListener("resize", () => { drawRulers(); sheetChanged(); });
 
-const handle = document.querySelector(".handle");
-handle.addEventListener("pointerdown", (event) => {
-  handle.setPointerCapture(event.pointerId);
-  const move = (moved) => {
-    byId("drawer").style.height = `${Math.max(40, Math.min(innerHeight - 160, innerHeight - moved.clientY))}px`;
+/** While a handle is dragged: what its place changes. */
+function drag(handle, move) {
+  handle.addEventListener("pointerdown", (event) => {
+    event.preventDefault();
+    handle.setPointerCapture(event.pointerId);
+    handle.addEventListener("pointermove", move);
+    handle.addEventListener("pointerup", () => {
+      handle.removeEventListener("pointermove", move);
+      sheetChanged();
+    }, { once: true });
+  });
+}
+
+drag(document.querySelector(".handle"), ({ clientY }) => {
+  byId("drawer").style.height = `${Math.max(40, Math.min(innerHeight - 160, innerHeight - clientY))}px`;
+  drawRulers();
+});
+
+/** A border between two boxes: dragging it gives the first one another size, a double click their own again. */
+function splitter(box, across) {
+  const border = make("div", { class: across ? "split across" : "split", role: "separator" });
+  drag(border, ({ clientX, clientY }) => {
+    const { left, top } = box.getBoundingClientRect();
+    box.style.flex = `0 0 ${Math.max(60, across ? clientY - top : clientX - left)}px`;
     drawRulers();
-  };
-  handle.addEventListener("pointermove", move);
-  handle.addEventListener("pointerup", () => {
-    handle.removeEventListener("pointermove", move);
-    sheetChanged();
-  }, { once: true });
+  });
+  border.addEventListener("dblclick", () => { box.style.flex = ""; drawRulers(); });
+  return border;
+}
+
+const columnsOfPanes = [...byId("panes").children];
+columnsOfPanes.slice(0, -1).forEach((column) => column.after(splitter(column, false)));
+columnsOfPanes.forEach((column) => {
+  [...column.children].slice(0, -1).forEach((pane) => pane.after(splitter(pane, true)));
 });
 document.documentElement.dataset.ready = Math.round(performance.now());
