@@ -9,6 +9,7 @@ from gizml_tile.lowering.expand.expansion import Move
 from gizml_tile.lowering.expand.kernel import expand_noting
 from gizml_tile.lowering.explanation import VARIANTS, Bound, Decision, Explanation, Section
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
+from gizml_tile.lowering.operations import how
 from gizml_tile.lowering.planning.plan import Plan
 from gizml_tile.lowering.planning.variants import Choice
 from gizml_tile.lowering.tile_passes.pad import grown_blocks
@@ -32,6 +33,7 @@ def explain(plan: Plan, launch: Launch | None = None, measured: float | None = N
         ("Tiles", _tiles(plan)),
         (VARIANTS, _variants(plan)),
         ("Moves between layouts", _moves(moves)),
+        ("How operations are done", _operations(plan, moves)),
         (f"Work of {_together(kernel)}", _work(plan, kernel)),
         ("The launch", _whole(plan, launch, predicted, measured)),
         ("What costs time here, and what to do", _costs(predicted, costs)),
@@ -160,6 +162,13 @@ def _variants(plan: Plan) -> Iterator[str]:
             yield from (f"  {line}" for line in _table(choice))
         if node in plan.reasons:
             yield f"{line_of(node.place)}  {described(plan, node)} {plan.reasons[node]}"
+
+
+def _operations(plan: Plan, moves: Sequence[Move]) -> Iterator[str]:
+    """What has no table of variants: on which line, how and why, each once."""
+    found = ((node, how(plan, node, moves)) for node in plan.program.body.walk())
+    lines = (f"{line_of(node.place)}  {described(plan, node)}: {told}" for node, told in found if told)
+    yield from dict.fromkeys(lines)
 
 
 def _table(choice: Choice) -> Iterator[str]:

@@ -11,7 +11,7 @@ from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.places import with_bits
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
-from gizml_tile.lowering.planning.accesses import best_blocked
+from gizml_tile.lowering.planning.along import bits_along, reducing_layout
 from gizml_tile.lowering.planning.plan import TileLayout
 from gizml_tile.nodes import Node
 
@@ -68,29 +68,18 @@ def whole(x: Expansion, param: Node, value: Value) -> Value:
 
 
 def _over_lanes(build: Builder, op: str, value: Value, linear: Linear, axis: int) -> Value:
-    for bit in _bits_along(linear, "lane", axis):
+    for bit in bits_along(linear, "lane", axis):
         value = build.map(op, value, build.shuffle_xor(value, 1 << bit))
     return value
 
 
 def _layout(x: Expansion, operand: Node) -> TileLayout:
-    """The layout to reduce in: the operand's own where each of its bits goes along one axis."""
-    rows, columns = operand.shape
-    home = x.home(operand)
-    if home is not None and home.linear.is_separable and operand.shape != (1, 1):
-        return home
-    return best_blocked((rows, columns), [], 1, x.target, x.plan.warps)
-
-
-def _bits_along(linear: Linear, name: str, axis: int) -> list[int]:
-    """The bits of an input that move along an axis to elements which no bit before them reaches."""
-    free = linear.free_bits(name)
-    return [bit for bit, basis in enumerate(linear.bases(name)) if basis[axis] and not free >> bit & 1]
+    return reducing_layout(operand, x.home, x.target, x.plan.warps)
 
 
 def _register_bits(linear: Linear, axis: int) -> tuple[list[int], list[int]]:
     """The register bits along the axis and beside it; those of replicas are neither."""
-    return _bits_along(linear, "register", axis), _bits_along(linear, "register", 1 - axis)
+    return bits_along(linear, "register", axis), bits_along(linear, "register", 1 - axis)
 
 
 def _tree(build: Builder, op: str, value: Value, count: int) -> Value:
@@ -113,7 +102,7 @@ def _over_warps(x: Expansion, node: Node, op: str, value: Value, layout: TileLay
     assert home is not None, node
     if node.shape == (1, 1):
         home = own
-    parts = _bits_along(layout.linear, "warp", axis)
+    parts = bits_along(layout.linear, "warp", axis)
     if not parts:
         return convert(x, value, own, home)
     kept = home.linear.without_replicas()

@@ -45,6 +45,21 @@ def counting_layout(operand: Node, home: Home, target: Target, warps: int) -> Ti
     return TileLayout(found.name, found.linear.without_replicas())
 
 
+def reducing_layout(operand: Node, home: Home, target: Target, warps: int) -> TileLayout:
+    """The layout to reduce in: the operand's own where each of its bits goes along one axis."""
+    rows, columns = operand.shape
+    found = home(operand)
+    if found is not None and found.linear.is_separable and operand.shape != (1, 1):
+        return found
+    return best_blocked((rows, columns), [], 1, target, warps)
+
+
+def bits_along(linear: Linear, name: str, axis: int) -> list[int]:
+    """The bits of an input that move along an axis to elements which no bit before them reaches."""
+    free = linear.free_bits(name)
+    return [bit for bit, basis in enumerate(linear.bases(name)) if basis[axis] and not free >> bit & 1]
+
+
 def meeting_layout(node: Node, home: Home, target: Target, warps: int) -> TileLayout:
     """The layout in which a reduction, scan or sort has its operands."""
     if isinstance(node.attr, Sorting):

@@ -23,8 +23,11 @@ _FIXES = {
 }
 BEGIN_ALIGNED = "let blocks and rows begin at multiples of 32 bytes"
 BETWEEN_PROGRAMS = (
-    "the programs of a launch run in any order: write to another tensor than is read, let each program have "
-    "elements of its own, or add with scatter_add"
+    "the programs of a launch run in any order: write to another tensor than is read, or let each program "
+    "read what it writes alone"
+)
+BOTH_WRITE = (
+    "the programs of a launch run in any order: let each write elements of its own, or add with scatter_add"
 )
 _OURS = "this is a mistake of the compiler and not of the program; please report it with the kernel"
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gizml_tile.dtypes import DType
 from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Bulk, Instruction, Kernel
-from gizml_tile.lowering.simulate.findings import BETWEEN_PROGRAMS
+from gizml_tile.lowering.simulate.findings import BETWEEN_PROGRAMS, BOTH_WRITE
 from gizml_tile.lowering.simulate.numbers import HELD, Array
 
 if TYPE_CHECKING:
@@ -223,7 +223,8 @@ class _Accesses:
         )
         text += f", which thread {code & _THREAD} of workgroup {code >> _WORKGROUP} {other}"
         text += ", and nothing orders the two"
-        fix = BETWEEN_PROGRAMS if foreign[first] else ""
+        both = self.verb == "writes" and other != "reads"
+        fix = (BOTH_WRITE if both else BETWEEN_PROGRAMS) if foreign[first] else ""
         threads.batch.log.add("race", self.at, text, int(bad.sum()), fix)
 
 
