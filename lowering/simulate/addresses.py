@@ -166,7 +166,7 @@ class WorkgroupVectors(Vectors):
         if bad.any():
             access, thread = np.argwhere(bad)[0]
             text = f"{threads.name(thread)} accesses element {int(first[access, thread])} of {buffer.name}, "
-            text += f"which has {buffer.elements}"
+            text += f"which has {buffer.elements} elements"
             batch.log.add("out of bounds", at, text, int(bad.sum()))
             mask = ~bad if mask is None else mask & ~bad
         if mask is not None:
@@ -200,6 +200,6 @@ def _aligned(
     if bad.any():
         access, thread = np.argwhere(bad)[0]
         byte = int(address[access, thread])
-        text = f"{threads.name(thread)} accesses {bytes} bytes of {name} at byte {byte}"
+        text = f"{threads.name(thread)} accesses {bytes} bytes of {name} at byte {byte}, no multiple of that"
         threads.batch.log.add("misaligned", at, text, int(bad.sum()))
     return False

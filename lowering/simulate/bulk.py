@@ -38,7 +38,7 @@ class Box:
         bad = (first < 0) | (first + elements > self.buffer.elements)
         if bad.any():
             text = f"{threads.name(int(who[np.flatnonzero(bad)[0]]))} moves {elements} elements at element "
-            text += f"{int(first[bad][0])} of {self.buffer.name}, which has {self.buffer.elements}"
+            text += f"{int(first[bad][0])} of {self.buffer.name}, which has {self.buffer.elements} elements"
             batch.log.add("out of bounds", at, text, int(bad.sum()))
             who, first = who[~bad], first[~bad]
         start = first * size + self.buffer.offset

@@ -72,7 +72,8 @@ class Clusters:
         owner, mine = keys // memory.granules, threads.workgroup[who]
         unwritten = (memory.writer[keys] < 0) & (not writes)
         if unwritten.any():
-            log.add("unwritten", at, self._text(threads, keys, who, unwritten, verb), int(unwritten.sum()))
+            text = f"{self._text(threads, keys, who, unwritten, verb)}, which nothing wrote before"
+            log.add("unwritten", at, text, int(unwritten.sum()))
         own, known = self._codes(who) & (1 << _THREADS) - 1, self.seen[mine, owner % self.size]
         used = [memory.writer[keys] >> TIME] + ([memory.last_read[keys] >> TIME] if writes else [])
         over = np.max(used, axis=0) < np.maximum(known, 1)

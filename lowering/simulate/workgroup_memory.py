@@ -117,9 +117,8 @@ class WorkgroupMemory:
             self.clusters.check(threads, at, keys, who, verb)
         writers = self.writer[keys]
         if verb in ("reads", "changes") and (unwritten := writers < 0).any():
-            self.log.add(
-                "unwritten", at, self._text(threads, keys, who, unwritten, verb), int(unwritten.sum())
-            )
+            text = f"{self._text(threads, keys, who, unwritten, verb)}, which nothing wrote before"
+            self.log.add("unwritten", at, text, int(unwritten.sum()))
         recent = writers >= self.clocks.floor << TIME
         if recent.any():
             chosen = np.flatnonzero(recent)
