@@ -10,8 +10,6 @@ from gizml_tile.lowering.planning.classes import Uses, find_uses
 from gizml_tile.nodes import ALONG, EFFECTS, MOVES, READS, Node
 from gizml_tile.text import line_of
 
-# Cycles that the warps of a workgroup wait for each other, twice.
-_BARRIERS = 60
 # What the compiler makes of two operations that a person wrote.
 _SPOKEN = {"fma": "multiply-add"}
 
@@ -32,7 +30,8 @@ def slow_conversions(found: Prediction, moves: Sequence[Move]) -> Iterator[Advic
         )
         if move.turns > move.ideal:
             text += f", with bank conflicts: {move.turns} turns of the banks where {move.ideal} would do"
-        seconds = found.cycles(move.user, move.turns + _BARRIERS)
+        # What warps wait for each other beside that, other workgroups fill.
+        seconds = found.cycles(move.user, move.turns)
         yield Advice("conversion", move.place, text, _fix(maker, taker), seconds)
 
 
