@@ -238,6 +238,6 @@ class ExactKernel:
                 if self._target is None:
                     found = build.executable(lambda: program, wanted, digest)
                 else:
-                    found = gpu.executable(lambda: program, wanted, digest, lambda made: None)
+                    found = gpu.executable(lambda: program, wanted, digest, lambda: None)
                 self._built[number, wanted] = found
         return found

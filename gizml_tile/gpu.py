@@ -274,11 +274,11 @@ def executable(
     program: Callable[[], TileProgram],
     layout: GpuLayout,
     digest: str,
-    made: Callable[[TileProgram], None],
+    made: Callable[[], None],
 ) -> Executable:
     """Code for a layout of the program that ``digest`` stands for: known, from the disk, or made.
 
-    ``program`` gives the simplified program and is called only where code is made, as ``made`` is with it.
+    ``program`` gives the simplified program and is called only where code is made, as ``made`` is afterwards.
     """
     runtime = _runtime(layout.target.kind, "kernel")
     key = f"gpu code {digest} {layout} {runtime.made_with()} {versions()}"
@@ -289,7 +289,7 @@ def executable(
         simple = program()
         entry = runtime.assembled(artifact(simple, layout))
         disk_cache.put(key, entry, f"code of {simple.name} for {layout.target}")
-        made(simple)
+        made()
     if len(_known) >= _KNOWN:
         _known.pop(next(iter(_known)))
     restored, copies = runtime.restored(entry), layout.signature.copied

@@ -113,6 +113,7 @@ class Variant:
     records: int | None = None
     sites: tuple[Site, ...] = ()
     told: set[tuple[str, str, int]] = field(default_factory=set)
+    untold: set[Hashable] = field(default_factory=set)
     exact: bool = False
     built: dict[Hashable, Callable[..., None]] = field(default_factory=dict)
     simplified: dict[bool, TileProgram] = field(default_factory=dict)

@@ -162,10 +162,13 @@ def code(
     *,
     tell: bool = True,
 ) -> Callable[..., None]:
-    """The code of a trace for a layout, compiled where there is none, and then told what of it is slow."""
+    """The code of a trace for a layout, compiled where there is none.
+
+    What of it is slow is told once, unless ``tell`` says not yet, as of code that is only tried.
+    """
     variant = prepared.variant
     built = variant.built.get(wanted)
-    if built is not None:
+    if built is not None and not (variant.untold and tell):
         traces.hits += 1
         return built
     with lock():
@@ -182,19 +185,14 @@ def code(
             else:
                 may_alias = wanted.signature.may_alias
                 simple = functools.partial(simplified_of, variant, request, may_alias)
-                made = functools.partial(_tell_slow if tell else _tell_nothing, prepared, wanted)
+                made = functools.partial(variant.untold.add, wanted)
                 variant.built[wanted] = gpu.executable(simple, wanted, variant.digest, made)
+        if tell and wanted in variant.untold and not isinstance(wanted, Layout):
+            variant.untold.discard(wanted)
+            program_made = simplified_of(variant, request, wanted.signature.may_alias)
+            infos, grid, scalars = prepared.infos, prepared.grid, prepared.scalars
+            warn_slow(gpu.slow(program_made, wanted, infos, grid, scalars), variant.told)
         return variant.built[wanted]
-
-
-def _tell_slow(prepared: Prepared, wanted: GpuLayout, program: TileProgram) -> None:
-    """Warn about what is slow in code that was made."""
-    found = gpu.slow(program, wanted, prepared.infos, prepared.grid, prepared.scalars)
-    warn_slow(found, prepared.variant.told)
-
-
-def _tell_nothing(prepared: Prepared, wanted: GpuLayout, program: TileProgram) -> None:
-    """Of code for trials nothing is told."""
 
 
 def program_of(variant: Variant, request: Request) -> TileProgram:

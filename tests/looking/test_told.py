@@ -111,3 +111,14 @@ GOOD = {
 def test_nothing_is_told_of_good_kernels(name, arch):
     kernel, tensors, constants = GOOD[name]
     assert told(kernel, tensors(), arch, **constants) == []
+
+
+def test_of_what_is_tried_only_the_winner_is_told(cuda, monkeypatch):
+    for device in cuda.devices:
+        device["L2_CACHE_SIZE"] = 1 << 10
+    cuda.milliseconds = lambda launch: 1.0 if launch.grid[1] > 1 else 2.0
+    configs = [{"BR": 4096, "BC": 1}, {"BR": 1024, "BC": 1}]
+    kernel = tile.kernel(grid=slow.doubled.grid, configs=configs)(slow.doubled.__wrapped__)
+    line = line_of("uncoalesced")
+    assert launched(kernel, zeros(4096, 1024), zeros(4096, 1024)) == [line, line + 1]
+    assert launched(kernel, zeros(4096, 1024), zeros(4096, 1024)) == []
