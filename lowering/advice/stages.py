@@ -18,33 +18,44 @@ _USUAL = 4
 
 
 def few_stages(found: Prediction) -> Iterator[Advice]:
-    """Loops for which the person asked for fewer stages than would fit."""
+    """Loops of which fewer turns' blocks are copied ahead than would fit, for a reason that can be mended."""
     plan = found.plan
     asked = plan.program.stages
-    if not asked or asked >= _USUAL:
-        return
+    for loop, nodes in _staged(found).items():
+        slots = max(plan.stages[node].slots for node in nodes)
+        fitting = _fitting(found, [plan.stages[node] for node in nodes], slots)
+        if fitting <= slots:
+            continue
+        waits = f"so that the turns of the loop at {line_of(loop.place)} wait for memory"
+        if asked == slots:
+            text = f"stages={asked} copies the blocks of {asked - 1 or 'no'} turns ahead, {waits}"
+            fix = f"leave out stages, or ask for {fitting}, which fit the workgroup memory"
+        elif plan.signature.may_alias and slots == 1:
+            text = f"no blocks are copied ahead, as a written tensor shares memory with another one, {waits}"
+            fix = "write to a tensor that has memory of its own"
+        else:
+            continue
+        seconds = _saved(found, loop, slots, fitting)
+        yield Advice("few stages", nodes[0].place, text, fix, seconds, beyond=True)
+
+
+def _staged(found: Prediction) -> dict[Node, list[Node]]:
+    """The loops that take blocks from workgroup memory, with these blocks."""
     by_loop: dict[Node, list[Node]] = {}
-    for node, stage in plan.stages.items():
+    for node, stage in found.plan.stages.items():
         loop = stage.loop or found.loops.get(node)
         if loop is not None:
             by_loop.setdefault(loop, []).append(node)
-    for loop, nodes in by_loop.items():
-        slots = max(plan.stages[node].slots for node in nodes)
-        fitting = _fitting(found, [plan.stages[node] for node in nodes], slots)
-        if slots != asked or fitting <= slots:
-            continue
-        resident = _resident(found)
-        each, alone = _turn(found, loop, found.bound), _turn(found, loop, sum(found.seconds.values()))
-        # What one workgroup does in a turn follows one after the other, while others do the same.
-        waits = (_LATENCY + alone) / resident
-        now, then = (max(each, waits / max(count, 1)) for count in (slots, fitting))
-        text = (
-            f"stages={asked} copies the blocks of {asked - 1 or 'no'} turns ahead, so that the turns of the "
-            f"loop at {line_of(loop.place)} wait for memory"
-        )
-        fix = f"leave out stages, or ask for {fitting}, which fit the workgroup memory"
-        seconds = (now - then) * found.turns_of(loop) / found.busy
-        yield Advice("few stages", nodes[0].place, text, fix, seconds, beyond=True)
+    return by_loop
+
+
+def _saved(found: Prediction, loop: Node, slots: int, more: int) -> float:
+    """The seconds of a launch that a loop would take less with more slots for blocks."""
+    each, alone = (_turn(found, loop, time) for time in (found.bound, sum(found.seconds.values())))
+    # What one workgroup does in a turn follows one after the other, while others do the same.
+    waits = (_LATENCY + alone) / _resident(found)
+    now, then = (max(each, waits / count) for count in (slots, more))
+    return (now - then) * found.turns_of(loop) / found.busy
 
 
 def _fitting(found: Prediction, stages: list[Stage], slots: int) -> int:

@@ -47,6 +47,12 @@ def square(size, dtype=np.float32, count=3):
     return [zeros(size, size, dtype=dtype) for _ in range(count)]
 
 
+def overlapping(size, dtype):
+    """Operands and a result whose rows begin amid those of the left operand."""
+    memory = zeros(2 * size, size, dtype=dtype)
+    return [memory[:size], zeros(size, size, dtype=dtype), memory[size // 2 : -size // 2]]
+
+
 @dataclass(frozen=True)
 class Slow:
     """A slow kernel: what the warning at the named line says, and the constants and tensors that mend it."""
@@ -98,6 +104,15 @@ CASES = [
         "stages=1 copies the blocks of no turns ahead, so that the turns of the loop at slow_kernels.py",
         "leave out stages, or ask for",
         constants={"stages": 1},
+        archs=("sm_90a", "sm_80", "gfx942"),
+    ),
+    Slow(
+        "few stages",
+        slow.matmul,
+        lambda: overlapping(4096, bfloat16),
+        "no blocks are copied ahead, as a written tensor shares memory with another one",
+        "write to a tensor that has memory of its own",
+        better=lambda: square(4096, bfloat16),
         archs=("sm_90a", "sm_80", "gfx942"),
     ),
     Slow(
