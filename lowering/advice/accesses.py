@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gizml_tile.lowering.advice.prediction import Advice, Prediction
+from gizml_tile.lowering.advice.prediction import WRITE_APART, Advice, Prediction
 from gizml_tile.lowering.planning.plan import Access, Plan, Stage, TileLayout
 from gizml_tile.lowering.planning.specialised import LOOP, UNIFORM_WARPS
 from gizml_tile.lowering.planning.stages import fast_axis
@@ -101,14 +101,14 @@ def slow_loops(found: Prediction) -> Iterator[Advice]:
             refusal = choice.candidates[0].refusal
             if refusal is None or refusal.node is None:
                 continue
-            read = refusal.node
-            text = (
-                "all warps multiply alike, and none brings their blocks with the copy engine meanwhile, as "
-                f"this read is in the way: {refusal.text}"
-            )
-            axis = fast_axis(plan.signature, read)
-            fix = _fix(plan, read, refusal.cause, axis)
-            yield Advice("slow loop", read.place, text, fix, found.bound, beyond=True)
+            text = "all warps multiply alike, and none brings their blocks with the copy engine meanwhile, "
+            if refusal.cause is Cause.OVERLAP:
+                text += "as a written tensor shares memory with another one"
+                fix = WRITE_APART
+            else:
+                text += f"as this read is in the way: {refusal.text}"
+                fix = _fix(plan, refusal.node, refusal.cause, fast_axis(plan.signature, refusal.node))
+            yield Advice("slow loop", refusal.node.place, text, fix, found.bound, beyond=True)
 
 
 def _slow(found: Prediction, node: Node, how: Access | Stage, refusal: Refusal) -> Advice:

@@ -20,6 +20,7 @@ from gizml_tile.lowering.work import (
 from gizml_tile.nodes import Node, Region
 from gizml_tile.text import line_of
 
+WRITE_APART = "write to a tensor that has memory of its own"
 # So many lines are named as those that take most, of at least such a share.
 _MOST_LINES, _LEAST_SHARE = 3, 0.1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from gizml_tile.lowering.advice.prediction import Advice, Prediction
+from gizml_tile.lowering.advice.prediction import WRITE_APART, Advice, Prediction
 from gizml_tile.lowering.planning.plan import Stage
 from gizml_tile.nodes import Node
 from gizml_tile.text import line_of
@@ -32,7 +32,7 @@ def few_stages(found: Prediction) -> Iterator[Advice]:
             fix = f"leave out stages, or ask for {fitting}, which fit the workgroup memory"
         elif plan.signature.may_alias and slots == 1:
             text = f"no blocks are copied ahead, as a written tensor shares memory with another one, {waits}"
-            fix = "write to a tensor that has memory of its own"
+            fix = WRITE_APART
         else:
             continue
         seconds = _saved(found, loop, slots, fitting)

@@ -44,7 +44,7 @@ from gizml_tile.lowering.planning.prologues import commits_of, prologues_of, why
 from gizml_tile.lowering.planning.residency import half_memory
 from gizml_tile.lowering.planning.together import REGISTERS, plan_together
 from gizml_tile.lowering.planning.turn_ahead import reads_a_turn_ahead
-from gizml_tile.lowering.planning.variants import Candidate, Choice, Refusal, choose
+from gizml_tile.lowering.planning.variants import Candidate, Cause, Choice, Refusal, choose
 from gizml_tile.nodes import ALONG, EARLY, REDUCTIONS, Node
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
     if not target.can("group_matrix"):
         yield f"{target.arch} has no asynchronous matrix operations of four warps"
     if state.signature.may_alias:
-        yield "tensors may overlap"
+        yield Refusal(Cause.OVERLAP, "tensors may overlap", products[0])
     if None in loops:
         yield "a product stands outside of loops, or in a loop or branch inside another"
     for loop in loops:

@@ -110,7 +110,7 @@ CASES = [
         "few stages",
         slow.matmul,
         lambda: overlapping(4096, bfloat16),
-        "no blocks are copied ahead, as a written tensor shares memory with another one",
+        ", as a written tensor shares memory with another one",
         "write to a tensor that has memory of its own",
         better=lambda: square(4096, bfloat16),
         archs=("sm_90a", "sm_80", "gfx942"),
