@@ -293,9 +293,9 @@ FP8_SIZES = blocks((128, 128, 128, 0, 0), (128, 128, 256, 0, 0), (128, 256, 128,
 PARTS_ERROR = 2.0**-10
 
 
-def matmul_fp8(n: int) -> Case:
+def matmul_fp8(n: int, right: torch.dtype = torch.float8_e4m3fn) -> Case:
     """Both operands contiguous along k, as cuBLAS takes them, with scales of one there."""
-    a, b = random(n, n, dtype=torch.float8_e4m3fn), random(n, n, dtype=torch.float8_e4m3fn).T
+    a, b = random(n, n, dtype=torch.float8_e4m3fn), random(n, n, dtype=right).T
     c = torch.empty(n, n, dtype=torch.bfloat16, device=DEVICE)
     one = torch.ones((), device=DEVICE)
 
@@ -312,11 +312,13 @@ def matmul_fp8(n: int) -> Case:
         for name, unit in (("", ""), (", summed as cuBLAS does", "group_matrix"))
     }
     made = others(cuBLAS=cublas(False), cuBLAS_with_fast_sums=cublas(True))
-    return Case(f"matmul fp8 {n}", 2.0 * n**3, "TFLOP/s", mine, made)
+    form = "" if right is a.dtype else " by e5m2"
+    return Case(f"matmul fp8{form} {n}", 2.0 * n**3, "TFLOP/s", mine, made)
 
 
 def matmul_fp8_rows(quick: bool) -> Iterator[Case]:
     yield from map(matmul_fp8, (4096,) if quick else (4096, 8192))
+    yield matmul_fp8(4096 if quick else 8192, torch.float8_e5m2)
 
 
 ATTENTION_SIZES = [{"BM": bm, "BN": bn} for bm, bn in ((128, 128), (64, 128))]

@@ -32,7 +32,7 @@ STAGES = {
     "trace": ("gizml_tile.looking", "trace"),
     "simplify": ("gizml_tile.lowering.tile_passes.pipeline", "simplify"),
     "plan": ("gizml_tile.lowering.planning.planner", "plan"),
-    "expand": ("gizml_tile.lowering.expand.kernel", "expand"),
+    "expand": ("gizml_tile.lowering.expand.kernel", "expand_noting"),
     "passes": ("gizml_tile.lowering.expand.kernel", "simplify"),
     "emit": ("gizml_tile.lowering.emit.ptx", "emit"),
 }
