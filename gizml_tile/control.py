@@ -303,7 +303,8 @@ def _condition(trace: Trace, condition: object, what: str = "a branch") -> Node:
                 "choose elements with m.select(yes, no), or read a number of an integer tensor with "
                 "A.index([i])"
             )
-    fail(f"{what} takes a comparison of indices, as in i < n, found {describe(condition)}")
+    way = "; compare it, as in i != 0" if isinstance(condition, Index) else ""
+    fail(f"{what} takes a comparison of indices, as in i < n, found {describe(condition)}{way}")
 
 
 def _arm(value: object) -> tuple[object, ...]:

@@ -6,7 +6,7 @@ import builtins
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gizml_tile.dtypes import F32, MATHEMATICAL
-from gizml_tile.lifting import describe, integer, lift_index, number, storage_type
+from gizml_tile.lifting import describe, integer, lift_index, number, storage_type, unread_hint
 from gizml_tile.nodes import COMPARISONS, Node
 from gizml_tile.operators import Operators
 from gizml_tile.tracing import Block, Value, fail
@@ -217,7 +217,7 @@ class Index(Operators):
         if op in _DIVISIONS and other is right and host == 0:
             fail(f"{op} by 0 has no result; divide by another number")
         if host is None and not isinstance(other, Value):
-            hint = "; to test for None write `is None`" if other is None else ""
+            hint = "; to test for None write `is None`" if other is None else unread_hint(other)
             fail(f"{op} takes an index, an integer or a tile, found {describe(other)}{hint}")
         if isinstance(host, builtins.bool):
             other = int(host)

@@ -92,7 +92,8 @@ def constant(value: object, dtype: DType, what: str) -> Number:
         fail(f"{what} is {host}, which {dtype} cannot hold; use an integer or a float type")
     low, high = integer_range(dtype)
     if not low <= host <= high:
-        fail(f"{what} is {host}, which {dtype} cannot hold ({low} to {high})")
+        way = "" if what.startswith("pad") or " of put" in what else "; use a wider type, such as tile.I64"
+        fail(f"{what} is {host}, which {dtype} cannot hold ({low} to {high}){way}")
     return int(host)
 
 

@@ -201,10 +201,10 @@ class Shaping(Operators):
         for each in (self, other):
             found = [each.shape[at] if op == "concat" and at == along else shape[at] for at in (0, 1)]
             if broadcast(each.shape, tuple(found)) != tuple(found):
-                where = f"the other axis than {along}" if op == "concat" else "every axis"
+                same = ("columns", "rows")[along] if op == "concat" else "rows and columns"
                 fail(
-                    f"{op} needs sizes that are equal or 1 along {where}, found {list(self.shape)} and "
-                    f"{list(other.shape)}"
+                    f"{op} along axis {along} needs as many {same} (or 1), found {list(self.shape)} and "
+                    f"{list(other.shape)}; take parts with t[a:b, c:d]"
                 )
             shapes.append((found[0], found[1]))
         first, second = (

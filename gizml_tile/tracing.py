@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from gizml_tile.arguments import ScalarArgument, TensorArgument
 from gizml_tile.dtypes import I64, MASK, DType
 from gizml_tile.errors import Place, TileError, here
-from gizml_tile.foreign import Foreign
+from gizml_tile.foreign import Foreign, Unread
 from gizml_tile.helpful import Fixed
 from gizml_tile.nodes import COMPARISONS, Attr, Node, Region, Scalar, Shape, Tensor, make, param
 
@@ -203,7 +203,8 @@ class Trace:
                 f"{what} takes a tensor, found {found}, which is computed with as it is"
             )
         if isinstance(tensor, Fixed):
-            fail(f"{what} takes a tensor, found {tensor._told()}")
+            way = "; its blocks are taken by it already, as in A[i, k]" if isinstance(tensor, Unread) else ""
+            fail(f"{what} takes a tensor, found {tensor._told()}{way}")
         info = describe(tensor, f"the tensor given to {what}")
         return f"t{len(self.tensors)}", info.dtype, len(info.shape)
 

@@ -77,6 +77,17 @@ class _Blocks(Unread):
                 )
         return tuple([lift_index(self._trace, each, f"a coordinate of {what}") for each in given])
 
+    def _form(self, what: str) -> str:
+        """``A.at([i, k])``, ``A[i, k]``: how as many coordinates are written as the tensor has dimensions."""
+        last = ["i", "k"][: self.ndim]
+        coords = ", ".join([f"n{number}" for number in range(self.ndim - 2)] + last)
+        if what.endswith("]"):
+            return f"{self._example}[{coords}]"
+        if what.endswith("tile"):
+            return f"{self._example}[{coords}] = tile"
+        first = "tile, " if isinstance(self, Out) else ""
+        return f"{self._example}.{what}({first}[{coords}])"
+
     def _given(self, coords: object, what: str) -> tuple[object, ...]:
         """The coordinates, one for each dimension of the tensor."""
         self._trace.check_open()
@@ -94,7 +105,7 @@ class _Blocks(Unread):
         if len(given) != rank:
             fail(
                 f"{what} takes {rank} coordinate{'s' * (rank != 1)}, one for each dimension of the tensor, "
-                f"found {len(given)}"
+                f"found {len(given)}; write {self._form(what)}"
             )
         return given
 

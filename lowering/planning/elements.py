@@ -45,7 +45,8 @@ def widest_atomic(program: TileProgram, node: Node, target: Target) -> int | Non
     dtype = program.tensors[elements.tensor].dtype
     if not target.can(atomic_name(elements.combine, dtype)) and not target.can(f"exchange_{dtype.bits}"):
         raise TileError(
-            f"{target.arch} has no atomic operations for scatter_{elements.combine} to {dtype}; use 32 bits",
+            f"{target.arch} has no atomic operations for scatter_{elements.combine} to {dtype}; write to a "
+            "tensor of I32 or F32",
             node.place,
         )
     vectors = (VECTOR_BYTES // dtype.bytes >> bit for bit in range(5))

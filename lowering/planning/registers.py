@@ -59,8 +59,13 @@ def check_registers(
         )
 
 
+# What a person calls operations that have other names in the tile IR.
+_NAMES = {"const": "constant", "result": "loop or branch", "scalar": "number", "part": "second result"}
+
+
 def _described(node: Node) -> str:
-    return f"[{node.shape[0]}, {node.shape[1]}] {node.dtype} tile of this {node.op}"
+    what = _NAMES.get(node.op, node.op)
+    return f"[{node.shape[0]}, {node.shape[1]}] {node.dtype} tile of this {what}"
 
 
 def _advice(target: Target, warps: int, needed: int) -> str:

@@ -106,9 +106,11 @@ def _slots(state: Planning, nodes: list[Node], fixed: int) -> int:
     room = state.target.facts.workgroup_memory - fixed
     wanted = state.program.stages
     if wanted and wanted * turn > room:
+        most = max(room // turn, 1)
+        way = f"ask for {most} stage{'s' * (most != 1)} at most, or make the blocks smaller"
         raise TileError(
             f"{wanted} stages of {turn} bytes need {wanted * turn} bytes of workgroup memory and there are "
-            f"{room}; at most {room // turn} stages fit these blocks",
+            f"{room}; {way}",
             nodes[0].place,
         )
     shared = (workgroup_share(state.target, state.warps) - fixed) // turn

@@ -228,8 +228,9 @@ class _Padding:
         for rows, columns in (node.args[0].shape, node.shape):
             if rows > 1 and columns & (columns - 1):
                 raise TileError(
-                    f"reshape of {list(node.args[0].shape)} to {list(node.shape)}: of several rows "
-                    "the columns are a power of two; store the tile and read it in the other shape",
+                    f"reshape of {list(node.args[0].shape)} to {list(node.shape)} needs columns that are a "
+                    "power of two where there are several rows; store the tile and read it in the other "
+                    "shape",
                     node.place,
                 )
         return self.add("reshape", (a,), padded(node.shape), node)

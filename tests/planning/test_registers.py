@@ -77,9 +77,8 @@ MISTAKES = [
         product,
         {"B": 128, "K": 256, "stages": 3},
         "acc += A[0, k]",
-        "3 stages of 131072 bytes need 393216 bytes of workgroup memory and there are 232448; at "
-        "most 1 stages "
-        "fit these blocks",
+        "3 stages of 131072 bytes need 393216 bytes of workgroup memory and there are 232448; ask for "
+        "1 stage at most, or make the blocks smaller",
     ),
     (
         overwritten,
