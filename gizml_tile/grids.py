@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gizml_tile.errors import TileError, here
-from gizml_tile.helpful import called
+from gizml_tile.helpful import refuse_call
 
 # Longer values are told by their type.
 _SHOWN = 24
@@ -91,8 +91,11 @@ def resolve(spec: object, kernel: str, arguments: Mapping[str, object]) -> Grid:
             )
     if named is not None:
         arguments = {name: arguments[name] for name in named if name in arguments}
-    takes = ", ".join(arguments)
-    given = called(spec, f"the grid function of {kernel}", f"{takes} by name", **arguments)
+    try:
+        given = spec(**arguments)
+    except TypeError as error:
+        refuse_call(error, spec, f"the grid function of {kernel}", f"{', '.join(arguments)} by name")
+        raise
     return as_grid(given, f"the grid of {kernel}")
 
 

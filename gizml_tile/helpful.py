@@ -114,12 +114,18 @@ def called(function: Callable[..., Any], what: str, names: str, *args: Any, **na
     try:
         return function(*args, **named)
     except TypeError as error:
-        traceback = error.__traceback__
-        if traceback is not None and traceback.tb_next is None and inspect.isroutine(function):
-            takes = _parameters_of(function)
-            found = str(error) if takes is None else f"a function of {takes or 'nothing'}"
-            raise TileError(f"{what} is called with {names}, found {found}", here()) from None
+        refuse_call(error, function, what, names)
         raise
+
+
+def refuse_call(error: TypeError, function: Callable[..., Any], what: str, names: str) -> None:
+    """Raise TileError if an error of a call is that the person's function does not take such arguments."""
+    traceback = error.__traceback__
+    if traceback is None or traceback.tb_next is not None or not inspect.isroutine(function):
+        return
+    takes = _parameters_of(function)
+    found = str(error) if takes is None else f"a function of {takes or 'nothing'}"
+    raise TileError(f"{what} is called with {names}, found {found}", here()) from None
 
 
 def _example_of(args: tuple[Any, ...]) -> str:
