@@ -127,6 +127,8 @@ def _slow(found: Prediction, node: Node, how: Access | Stage, refusal: Refusal) 
     what = "is read" if node.op == "read" else "is written"
     count = "by single elements" if how.vector == 1 else f"{how.vector} elements at a time"
     text = f"{tensor.name} {what} {count}: {refusal.text}"
+    if refusal.cause is Cause.EXTENT:
+        text += f", and neighbours in memory are in different {'columns' if how.axis == 1 else 'rows'}"
     if moved.share <= 1 / 2:
         text += f"; of each {_SECTOR} bytes that memory moves {moved.share:.0%} are used"
     fix = _fix(found.plan, node, refusal.cause, how.axis)

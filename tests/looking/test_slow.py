@@ -77,7 +77,8 @@ CASES = [
         "uncoalesced",
         slow.doubled,
         lambda: [column_major(8192, 8192), column_major(8192, 8192)],
-        "x is read by single elements: the block has only 1 row; of each 32 bytes that memory moves 12% are",
+        "x is read by single elements: the block has only 1 row, and neighbours in memory are in different "
+        "rows; of each 32 bytes that memory moves 12% are used",
         "use blocks of x with at least 8 rows",
         {"BR": 64, "BC": 64},
     ),

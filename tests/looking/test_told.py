@@ -19,6 +19,7 @@ from gizml_tile.errors import TileWarning
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 import gpu_kernels
+import gpu_port_kernels
 
 
 @pytest.fixture(autouse=True)
@@ -106,6 +107,26 @@ GOOD = {
 }
 
 
+# As ports are measured, on an H200.
+PORTS = {
+    "cross entropy": (
+        gpu_port_kernels.cross_entropy,
+        lambda: [zeros(4096, 1 << 17, dtype=bfloat16), zeros(4096, dtype=np.int64), zeros(4096)],
+        {"BLOCK": 2048, "APPROX": True},
+    ),
+    "recurrence": (
+        gpu_port_kernels.recurrence,
+        lambda: [zeros(4096, 16384) for _ in range(3)],
+        {"T": 8, "C": 32},
+    ),
+    "gating": (
+        gpu_port_kernels.gating,
+        lambda: [zeros(1 << 18, 64), zeros(1 << 18, 8, dtype=np.int32), zeros(1 << 18, 8)],
+        {"ROWS": 8, "warps": 1},
+    ),
+}
+
+
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_80"])
 @pytest.mark.parametrize("name", GOOD)
 def test_nothing_is_told_of_good_kernels(name, arch):
@@ -122,3 +143,9 @@ def test_of_what_is_tried_only_the_winner_is_told(cuda, monkeypatch):
     line = line_of("uncoalesced")
     assert launched(kernel, zeros(4096, 1024), zeros(4096, 1024)) == [line, line + 1]
     assert launched(kernel, zeros(4096, 1024), zeros(4096, 1024)) == []
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_nothing_is_told_of_good_ports(name):
+    kernel, tensors, constants = PORTS[name]
+    assert told(kernel, tensors(), "sm_90a", **constants) == []
