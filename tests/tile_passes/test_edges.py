@@ -29,7 +29,7 @@ def findings(function, pad=0.0):
 QUIET = {
     "plain product": lambda p, A, B: A[0, 1] @ B[1, 0],
     "one side": lambda p, A, B: (A[0, 1] + 1) @ B[1, 0],
-    "softmax": lambda p, A, B: (A[0, 1] - A[0, 1].max(1)).exp() @ B[1, 0],
+    "softmax": lambda p, A, B: (A[0, 1] - A[0, 1].abs().max(1)).exp() @ B[1, 0],
     "chosen": lambda p, A, B: (p.iota([1, 8], 1) < 4).select((A[0, 1] + 1), 0) @ (B[1, 0] + 1),
     "plain sum": lambda p, A, B: A[0, 1].sum(1),
     "other axis": lambda p, A, B: A[0, 1].sum(1) + A[0, 1].T.sum(0),
@@ -37,7 +37,8 @@ QUIET = {
     "squares": lambda p, A, B: (A[0, 1] * A[0, 1]).sum(1),
     "constants": lambda p, A, B: p.full([8, 8], 2.0) @ p.full([8, 8], 3.0),
     "index": lambda p, A, B: (A[0, 1] + p.id(0)).sum(1),
-    "a row": lambda p, A, B: (A[0, 0] + A[0, 1].max(0)).sum(0),
+    "a row": lambda p, A, B: (A[0, 0] + A[0, 1].abs().max(0)).sum(0),
+    "a square": lambda p, A, B: (lambda a: (a * a).max(1))(A[0, 1]),
     "functions of zero": lambda p, A, B: (A[0, 1].sin() + A[0, 1].silu() * A[0, 1].erf()).sum(1),
     "random": lambda p, A, B: (A[0, 1] * p.random(1, 2, [8, 8], "normal")).sum(1),
     "overflow": lambda p, A, B: (A[0, 1] + 1e9).exp().sum(1),
@@ -64,6 +65,8 @@ LOUD = {
     "transposed": (lambda p, A, B: (A[0, 1] + 1).T.sum(0).T, "the sum adds 1 ", {(0, 1, 8)}),
     "counted": (lambda p, A, B: A[0, 1].ge(0).sum(1).to(F32), "the sum adds 1 ", {(0, 1, 8)}),
     "integers": (lambda p, A, B: (A[0, 1].to(I32) + 5).sum(1).to(F32), "the sum adds 5 ", {(0, 1, 8)}),
+    "largest": (lambda p, A, B: A[0, 1].max(1), "the max also takes 0 ", {(0, 1, 8)}),
+    "smallest": (lambda p, A, B: (A[0, 1] + 2).min(0), "the min also takes 2 ", {(0, 0, 8)}),
     "two tensors": (
         lambda p, A, B: (A[0, 1] + B[0, 1] + 1).sum(1),
         "the sum adds 1 ",
@@ -92,6 +95,8 @@ def test_pads_matter():
     (found,), _ = findings(lambda p, A, B: A[0, 1].sum(1), pad=2.0)
     assert found.message.startswith("the sum adds 2 ")
     found, _ = findings(lambda p, A, B: A[0, 1].exp().sum(1), pad=-np.inf)
+    assert found == ()
+    found, _ = findings(lambda p, A, B: (A[0, 1] - A[0, 1].max(1)).exp() @ B[1, 0], pad=-np.inf)
     assert found == ()
 
 
