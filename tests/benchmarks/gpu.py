@@ -2,7 +2,7 @@
 
     python tests/benchmarks/gpu.py [row ...] [--quick] [--seconds 120] [--record]
 
-Rows: copy add gelu softmax layernorm rmsnorm transpose f32 bf16 sizes few odd fp8 epilogues prologues
+Rows: copy add gelu softmax layernorm rmsnorm transpose f32 f64 bf16 sizes few odd fp8 epilogues prologues
 attention variants ports launch first. Every result is checked against float64 and for equal bits before it
 is timed. Ratios above 1: ours is faster.
 ``--record`` adds the table to RESULTS.md.
@@ -28,7 +28,7 @@ import checkout  # noqa: F401
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 ROW_NAMES = (
-    "copy add gelu softmax layernorm rmsnorm transpose f32 bf16 sizes few odd fp8 epilogues prologues "
+    "copy add gelu softmax layernorm rmsnorm transpose f32 f64 bf16 sizes few odd fp8 epilogues prologues "
     "attention variants ports launch first"
 ).split()
 ROW_SECONDS = 120

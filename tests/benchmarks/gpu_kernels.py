@@ -75,12 +75,12 @@ def transpose(p, x, y, *, BM=64, BN=64):
 
 
 @tile.kernel(grid=lambda c, BM, BN, **_: (tile.cdiv(c.shape[0], BM), tile.cdiv(c.shape[1], BN)))
-def matmul(p, a, b, c, *, BM=128, BN=128, BK=64, DOT=""):
+def matmul(p, a, b, c, *, BM=128, BN=128, BK=64, DOT="", DOUBLE=False):
     if DOT:
         p.variant("dot", DOT)
     i, j = p.id(0), p.id(1)
     A, B, C = p.read(a, [BM, BK]), p.read(b, [BK, BN]), p.write(c, [BM, BN])
-    acc = p.zeros([BM, BN])
+    acc = p.zeros([BM, BN], tile.F64 if DOUBLE else tile.F32)
     for k in range(A.blocks(1)):
         acc += A[i, k] @ B[k, j]
     C[i, j] = acc

@@ -171,7 +171,7 @@ def error_of(call: Call, out: torch.Tensor, truth: Callable[[], torch.Tensor]) -
         out.fill_(float("nan") if out.is_floating_point() else -1)
         call()
         results.append(out.clone())
-    kind = {1: torch.int8, 2: torch.int16, 4: torch.int32}[out.element_size()]
+    kind = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[out.element_size()]
     if not torch.equal(*(each.view(kind) for each in results)):
         return float("inf")
     del results

@@ -206,8 +206,14 @@ def blocks(*sizes: tuple[int, int, int, int, int]) -> list[dict]:
 F32_SIZES = blocks((128, 128, 16, 8, 3), (128, 128, 32, 8, 3), (128, 256, 16, 8, 3))
 # 0: as the planner chooses.
 BF16_SIZES = blocks(
-    (64, 128, 64, 0, 0), (128, 64, 64, 0, 0), (128, 128, 64, 0, 0), (256, 128, 64, 0, 0), (128, 256, 64, 0, 0)
+    (64, 128, 64, 0, 0),
+    (128, 64, 64, 0, 0),
+    (128, 128, 64, 0, 0),
+    (192, 128, 64, 0, 0),
+    (256, 128, 64, 0, 0),
+    (128, 256, 64, 0, 0),
 )
+F64_SIZES = blocks((64, 64, 16, 0, 0), (128, 64, 16, 0, 0), (128, 128, 16, 0, 0), (64, 64, 32, 0, 0))
 
 
 def matmul_f32_rows(quick: bool) -> Iterator[Case]:
@@ -227,6 +233,16 @@ def matmul_f32_rows(quick: bool) -> Iterator[Case]:
     allowed = 8 * math.sqrt(n) * 2.0**-24
     mine = chosen(ours.matmul, a, b, c, sizes=F32_SIZES, truth=truth, allowed=allowed)
     yield Case(f"matmul f32 {n}, exact", 2.0 * n**3, "TFLOP/s", {"": mine}, made)
+
+
+def matmul_f64_rows(quick: bool) -> Iterator[Case]:
+    n = 2048 if quick else 4096
+    a, b = (random(n, n, dtype=torch.float64) for _ in range(2))
+    c, other = torch.empty_like(a), torch.mm(a, b)
+    allowed = 8 * math.sqrt(n) * 2.0**-53
+    mine = chosen(ours.matmul, a, b, c, sizes=F64_SIZES, truth=lambda: other, allowed=allowed, DOUBLE=True)
+    made = others(cuBLAS=lambda: lambda: torch.mm(a, b, out=c))
+    yield Case(f"matmul f64 {n}", 2.0 * n**3, "TFLOP/s", {"": mine}, made)
 
 
 def matmul_bf16(n: int) -> Case:
@@ -370,6 +386,8 @@ def attention_rows(quick: bool) -> Iterator[Case]:
         for length in (2048,) if quick else (2048, 4096, 8192):
             for causal in (False, True):
                 yield attention_bf16(length, depth, causal)
+    for causal in () if quick else (False, True):
+        yield attention_bf16(4096, 96, causal)
 
 
 ROWS: dict[str, Callable[[bool], Iterator[Case]]] = {
@@ -381,6 +399,7 @@ ROWS: dict[str, Callable[[bool], Iterator[Case]]] = {
     "rmsnorm": Norm("rmsnorm", ours.rmsnorm, rms_norm, rms_truth, 1),
     "transpose": transpose_rows,
     "f32": matmul_f32_rows,
+    "f64": matmul_f64_rows,
     "bf16": matmul_bf16_rows,
     "sizes": sizes_rows,
     "few": few_rows,
