@@ -11,8 +11,9 @@ import numpy as np
 from gizml_tile import placing
 from gizml_tile.dtypes import DType, to_numpy
 from gizml_tile.errors import TileError
+from gizml_tile.gridded import Gridded
 from gizml_tile.grids import cdiv
-from gizml_tile.kernel import Gridded, Kernel, kernel
+from gizml_tile.kernel import Kernel, kernel
 from gizml_tile.program import Program
 from gizml_tile.runtime.host import host
 

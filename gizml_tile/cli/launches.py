@@ -17,7 +17,8 @@ import numpy as np
 from gizml_tile.cli import kernels
 from gizml_tile.cli.described import constant, fill, grid, value
 from gizml_tile.cli.misuse import Misuse, listed, near
-from gizml_tile.kernel import Gridded, Kernel
+from gizml_tile.gridded import Gridded
+from gizml_tile.kernel import Kernel
 from gizml_tile.placing import Place
 from gizml_tile.signature import Signature
 from gizml_tile.target import Target

@@ -9,7 +9,7 @@ import pytest
 
 import gizml_tile as tile
 from gizml_tile import ceilings
-from gizml_tile.kernel import Gridded
+from gizml_tile.gridded import Gridded
 
 KERNELS = """\
 import gizml_tile as tile

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 import gizml_tile as tile
-from gizml_tile.kernel import Gridded, Kernel
+from gizml_tile.gridded import Gridded
+from gizml_tile.kernel import Kernel
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "measure")

@@ -16,7 +16,7 @@ from ml_dtypes import bfloat16
 from slow_kernels import column_major, zeros
 
 from gizml_tile.errors import TileWarning
-from gizml_tile.kernel import Gridded
+from gizml_tile.gridded import Gridded
 
 SOURCE = Path(slow.__file__)
 KINDS = {"sm_90a": "cuda", "sm_80": "cuda", "gfx942": "hip", "apple9": "metal"}
