@@ -106,7 +106,7 @@ def test_a_tensor_argument_knows_rank_and_type_and_its_sizes_are_indices():
         keep(x.ndim, x.dtype, kinds(x.shape))
 
     body(np.zeros((2, 3), np.float16))
-    assert found[0] == (2, tile.F16, ("tuple", ["Index", "Index"]))
+    assert found[0] == (2, tile.F16, ("Sizes", ["Index", "Index"]))
 
 
 def test_run_time_numbers_do_not_compile_again():
@@ -291,7 +291,7 @@ DECORATIONS = [
     ),
     (
         lambda: tile.kernel(max),
-        "@tile.kernel takes a function written with def or lambda, found builtin_function_or_method",
+        "@tile.kernel takes a function written with def or lambda, found the built-in function max",
     ),
     (lambda: tile.function(3), "@tile.function takes a function written with def or lambda, found int"),
     (
