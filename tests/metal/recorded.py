@@ -79,6 +79,8 @@ class Recorder:
 
     def __init__(self) -> None:
         self.launches: list[Launch] = []
+        # Memory that a launch of several programs has for itself is there as long as its description.
+        self._infos: list[Sequence[TensorInfo]] = []
 
     def run(
         self,
@@ -89,6 +91,7 @@ class Recorder:
         grid: Sequence[int],
     ) -> tuple[()]:
         """In place of ``simulating.run``: nothing is run, and the text will run on the tensors' memory."""
+        self._infos.append(infos)
         pieces = [np.array([], np.uint8)]
         tensors = tuple(Placed(0, each.pointer, each.shape, each.strides) for each in infos)
         self.launches.append(Launch(kernel, emit(kernel), tensors, tuple(scalars), tuple(grid), pieces))

@@ -45,15 +45,20 @@ pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 @pytest.fixture(scope="module")
 def launched(tmp_path_factory):
     """The tensors of each case after its text ran, or what went wrong."""
-    recorder, tensors = Recorder(), {}
+    recorder, tensors, runs = Recorder(), {}, []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulating, "run", recorder.run)
         for case, arch in RUNS:
             given = tensors[case, arch] = case.tensors()
             case.launch.simulate(*given, kind="metal", arch=arch, **case.constants)
+            # A launch may be of several programs, one after the other.
+            runs += [(case, arch)] * (len(recorder.launches) - len(runs))
     texts = Texts([each.artifact for each in recorder.launches], tmp_path_factory.mktemp("metal"))
     problems = texts.run(recorder.launches)
-    return {run: (given, problem) for (run, given), problem in zip(tensors.items(), problems, strict=True)}
+    found = dict.fromkeys(tensors, "")
+    for run, problem in zip(runs, problems, strict=True):
+        found[run] = found[run] or problem
+    return {run: (given, found[run]) for run, given in tensors.items()}
 
 
 @pytest.mark.parametrize("case, arch", RUNS, ids=lambda each: str(each))
