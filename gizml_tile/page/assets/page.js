@@ -157,7 +157,8 @@ function colourWhenSeen(code, chunks, data) {
 const panes = page.panes.map((data, number) => {
   const lines = make("div", { class: "lines" });
   lines.innerHTML = chunksOf(data);
-  lines.style.width = `max(100%, ${Math.max(...data.lines.map((text) => text.length)) + 12}ch)`;
+  const longest = data.lines.reduce((most, text) => Math.max(most, text.length), 0);
+  lines.style.width = `max(100%, ${longest + 12}ch)`;
   const rows = [...lines.querySelectorAll(".row")];
   rows.forEach((row, line) => { if (data.links[line] >= 0) elements[data.links[line]].push(row); });
   const code = make("div", { class: "code", tabindex: 0, role: "region", "aria-label": data.title }, lines);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gizml_tile.lowering.emit.arguments import Argument
 from gizml_tile.lowering.emit.lines import Origins
@@ -26,4 +26,4 @@ class AmdgpuArtifact:
     arguments: tuple[Argument, ...]
     resident: int
     persistent: bool = False
-    origins: Origins = ()
+    origins: Origins = field(default=(), compare=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gizml_tile.dtypes import I64
@@ -80,7 +80,7 @@ class CpuArtifact:
     entry: str
     arena_bytes: int
     arguments: tuple[tuple[str | int, ...], ...]
-    origins: Origins = ()
+    origins: Origins = field(default=(), compare=False)
 
 
 def emit(program: TileProgram, signature: CpuSignature, host: Host) -> CpuArtifact:

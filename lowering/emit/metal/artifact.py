@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gizml_tile.lowering.emit.arguments import Argument
 from gizml_tile.lowering.emit.lines import Origins
@@ -24,4 +24,4 @@ class MetalArtifact:
     threads: int
     workgroup_memory: int
     arguments: tuple[Argument, ...]
-    origins: Origins = ()
+    origins: Origins = field(default=(), compare=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gizml_tile.lowering.emit.arguments import Argument
 from gizml_tile.lowering.emit.lines import Origins
@@ -49,4 +49,4 @@ class PtxArtifact:
     together: int = 1
     along: int = 0
     overlapping: bool = False
-    origins: Origins = ()
+    origins: Origins = field(default=(), compare=False)
