@@ -91,9 +91,8 @@ def page(
 
 def _known(source: Source) -> dict[tuple[str, int], str]:
     """The lines of a function as they were when it was decorated: the file may have changed since."""
-    texts = source.padded.split("\n")[1:]
-    while texts and not texts[-1].strip():
-        texts.pop()
+    count = source.original.rstrip().count("\n") + 1
+    texts = source.padded.split("\n")[1 : 1 + count]
     return {(source.filename, source.line + number): text for number, text in enumerate(texts)}
 
 

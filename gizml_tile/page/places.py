@@ -56,7 +56,10 @@ class Places:
         texts: list[str] = []
         links: list[int] = []
         for filename in dict.fromkeys(filename for filename, _ in wanted):
-            lines = sorted(set(_functions(filename, [line for name, line in wanted if name == filename])))
+            others = [line for name, line in self.numbers if name == filename and (name, line) not in known]
+            lines = sorted(
+                {*(line for name, line in known if name == filename), *_functions(filename, others)}
+            )
             if len({name for name, _ in wanted}) > 1:
                 texts.append(f"# {os.path.basename(filename)}")
                 links.append(-1)

@@ -144,6 +144,25 @@ def test_the_source_has_the_functions_that_lines_are_of(pages):
     assert "def softmax" not in text
 
 
+def test_a_kernel_may_be_a_lambda_and_stand_inside_of_a_function():
+    x = np.zeros(8, np.float32)
+    copy = tile.kernel(grid=1)(
+        lambda p, x, y: p.write(y, [8]).put(
+            p.read(x, [8])[0] * 2,  # kept on a line of its own
+            [0],
+        )
+    )
+    request = copy._request(1, [x, x.copy()], {})
+    found = panes(viewing.page(request, copy._source, copy._rewritten, "cuda", "sm_80"))
+    assert [line.strip() for line in found["source"].lines] == [
+        "lambda p, x, y: p.write(y, [8]).put(",
+        "p.read(x, [8])[0] * 2,  # kept on a line of its own",
+        "[0],",
+        ")",
+    ]
+    assert "mul" in "\n".join(found["tile"].lines)
+
+
 def test_tiles_have_their_drawings(pages):
     page = pages["matmul", ("cuda", "sm_80")]
     tile_ir = panes(page)["tile"]
