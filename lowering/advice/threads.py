@@ -96,7 +96,7 @@ def few_programs(found: Prediction) -> Iterator[Advice]:
     if node.op == "loop":
         text += f", each for all turns of the loop at {line_of(node.place)}"
         fix += ", or let several programs share the turns and add up what they found with scatter_add"
-    yield Advice("few programs", node.place, text, fix, now - best)
+    yield Advice("few programs", node.place, text, fix, now - best, beyond=now > found.bound)
 
 
 def _longest(found: Prediction) -> Node | None:
