@@ -142,6 +142,14 @@ class ExactSums:
                     "additions have no place in a program's order; write to another tensor",
                     node.place,
                 )
+            for number in self.summed:
+                if number != tensor_of(node) and may_overlap(infos[number], infos[tensor_of(node)]):
+                    raise TileError(
+                        f"{_name(program, node)} is written, and shares memory with "
+                        f"{program.tensors[number].name}, which is added to with deterministic=True: such "
+                        "additions have no place in a program's order; write to memory of its own",
+                        node.place,
+                    )
         for node in (each for each in accesses if each.op in READS):
             for store in stores:
                 read, written = tensor_of(node), tensor_of(store)

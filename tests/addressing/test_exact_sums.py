@@ -243,6 +243,8 @@ def test_refusals():
         tile.run([1], body(y[::-1], None))
     with pytest.raises(TileError, match="is written and, with deterministic=True, added to"):
         tile.run([1], body(x, y))
+    with pytest.raises(TileError, match="t2 is written, and shares memory with t1"):
+        tile.run([1], body(x, y[2:]))
     assert not y.any() and x.all()
 
     def wrong(p):
