@@ -9,6 +9,7 @@ from typing import Any
 
 from gizml_tile.combining import built_in, trace_function
 from gizml_tile.dtypes import F64, I32, I64, MASK, U32, DType, integer_range, math_dtype
+from gizml_tile.helpful import Sizes
 from gizml_tile.lifting import axis_of_tile, describe, flag, number, sizes
 from gizml_tile.nodes import Combining, Const, Region, Sorting, broadcast
 from gizml_tile.operators import Operators
@@ -29,8 +30,7 @@ class AlongAxis(Operators):
     @property
     def shape(self) -> tuple[builtins.int, builtins.int]:
         """(rows, columns)."""
-        rows, columns = self._node.shape
-        return rows, columns
+        return Sizes(self._node.shape)
 
     def _make(self, op: str, operands: tuple[Any, ...], attr: Any = None) -> Any:
         raise NotImplementedError

@@ -72,6 +72,20 @@ def no_attribute(value: Helpful, name: str) -> AttributeError:
     return TileAttributeError(f"{value._told()} has no {name!r}{advice}", place)
 
 
+class Sizes(tuple[Any, ...]):
+    """The sizes of a tensor or a tile, which say how many they are where another is asked for."""
+
+    __slots__ = ()
+
+    def __getitem__(self, axis: Any) -> Any:
+        try:
+            return super().__getitem__(axis)
+        except IndexError:
+            last = len(self) - 1
+            message = f"there are {len(self)} sizes, of the axes {-len(self)} to {last}, found axis {axis}"
+            raise TileError(message, here()) from None
+
+
 class Fixed(Helpful):
     """A public object whose attributes are not assigned."""
 
@@ -238,7 +252,7 @@ def wrong_call(
     A method's first argument is what it is called on.
     """
     place = here()
-    it = _receiver(place, function.__name__) or (_example_of(args) if method else "tile")
+    it = _receiver(place, function.__name__) or (_example_of(args) if method else "")
     return TileError(_wrong(function, it, args, named, method=method), place)
 
 
@@ -249,7 +263,8 @@ def _wrong(
     name = function.__name__
     parameters = list(inspect.signature(function).parameters.values())[1 if method else 0 :]
     given = len(args) - (1 if method else 0)
-    form = f"{it}.{name}({', '.join(_shown(each) for each in parameters if not _is_hidden(each))})"
+    shown = ", ".join(_shown(each) for each in parameters if not _is_hidden(each))
+    form = f"{it}.{name}({shown})" if it else f"{name}({shown})"
     by_place = [each for each in parameters if each.kind in _BY_PLACE]
     known = {each.name: each for each in parameters}
     strange = next((each for each in named if each not in known), None)

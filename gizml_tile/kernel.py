@@ -16,7 +16,7 @@ from gizml_tile.dtypes import F32, I64
 from gizml_tile.errors import Place, TileError, here
 from gizml_tile.gridded import Gridded
 from gizml_tile.grids import GridSpec, resolve
-from gizml_tile.helpful import Helpful, told
+from gizml_tile.helpful import Helpful, told, wrong_call
 from gizml_tile.launch import CacheInfo, State, Traces, lock
 from gizml_tile.notebooks import beside
 from gizml_tile.program import Program
@@ -101,7 +101,13 @@ class Function(_Written):
         """Call the helper: in a kernel the rewritten one, elsewhere the function as it was written."""
         if active() is None:
             return self.__wrapped__(*args, **named)
-        return self._rewritten.function(*args, **named)
+        function = self._rewritten.function
+        try:
+            return function(*args, **named)
+        except TypeError as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                raise wrong_call(self.__wrapped__, args, named, method=False) from None
+            raise
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from gizml_tile.dtypes import ACCUMULATED, F64, MASK, DType
 from gizml_tile.elements import elements_at, masked_block
 from gizml_tile.foreign import Unread
+from gizml_tile.helpful import Sizes
 from gizml_tile.index import Index
 from gizml_tile.lifting import constant, describe, lift, lift_index, number
 from gizml_tile.nodes import EXACT, Const, Elements, Node, View, broadcast
@@ -379,22 +380,6 @@ def dimensions(rank: int) -> str:
 def _size(trace: Trace, tensor: int, axis: int) -> Index:
     trace.check_open()
     return Index(trace.blocks[-1], trace.record("size", (), (tensor, axis)))
-
-
-class Sizes(tuple[Index, ...]):
-    """The sizes of a tensor, whose number of dimensions errors tell."""
-
-    __slots__ = ()
-
-    def __getitem__(self, axis: Any) -> Any:
-        try:
-            return super().__getitem__(axis)
-        except (IndexError, TypeError):
-            last = len(self) - 1
-            fail(
-                f"the axis of shape is {-len(self)} to {last} for a tensor of {dimensions(len(self))}, found "
-                f"{describe(axis)}"
-            )
 
 
 def sizes(tensor: object) -> tuple[Index, ...]:
