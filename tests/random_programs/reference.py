@@ -300,6 +300,9 @@ def dot(a: Value, b: Value, *, tf32: bool = False) -> Value:
         size = (abs(centre[0]) + radius[0]) @ (abs(centre[1]) + radius[1])
         cut = (2.0**-11 * [a.dtype, b.dtype].count(F32) + 2.0**-22) if tf32 else 0
         slack = size - abs(centre[0]) @ abs(centre[1]) + (depth * UNIT * 1.001 + 1e-13 + cut) * size
+        if tf32:
+            # The spacing of TF32's subnormal numbers does not shrink with them.
+            slack = slack + 2.0**-137 * (abs(wide[0]).sum(1, keepdims=True) + abs(wide[2]).sum(0))
         if {a.dtype, b.dtype} <= {BF16, FP8, E5M2}:
             # The hardware's pair instruction may take and give subnormals as zeros.
             slack = slack + 2.0**-126 * (depth + abs(wide[0]).sum(1, keepdims=True) + abs(wide[2]).sum(0))

@@ -262,7 +262,8 @@ class Writer:
 
     def bits(self) -> str:
         """The bits of a number, counted or as another type, or the upper half of a product."""
-        a = self.random.choice([self.floats, self.integer_tile, self.integer_tile])()
+        # The bits of a NaN are left open, so that programs of which all bits are known have none.
+        a = self.random.choice([self.floats] * (not self.owner.ieee) + [self.integer_tile] * 2)()
         dtype, shape = self.names[a].dtype, self.names[a].shape
         roll = self.random.random()
         if dtype.is_float or roll < 0.4:
