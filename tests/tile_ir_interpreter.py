@@ -295,7 +295,7 @@ class _Run:
         return np.abs(a) if node.dtype.is_float else _wrapped(np.abs(a), node.dtype)
 
     def op_not_(self, node, a):
-        return ~a
+        return ~a if node.dtype is MASK else _wrapped(~a, node.dtype)
 
     def reduction(self, node, a):
         source = node.args[0].dtype
