@@ -73,6 +73,10 @@ def _fma_double(a: Array, b: Array, c: Array) -> Array:
         inside = (size >= _LEAST) & (size <= _MOST)
         for each in (a, b, c):
             inside &= np.abs(each) <= _MOST
+        # Of a factor 0 nothing is lost, nor the sign of a zero.
+        nothing = (a == 0) | (b == 0)
+        result = np.where(nothing, product + c, result)
+        inside |= nothing
     for place in map(tuple, np.argwhere(~inside)):
         result[place] = _by_fractions(float(a[place]), float(b[place]), float(c[place]))
     return result
