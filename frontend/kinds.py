@@ -211,6 +211,10 @@ def logic(left: Kind, right: Kind) -> Kind:
     """What ``and`` and ``or`` of two values give."""
     if left is right and left in (Kind.MASK, Kind.UNIFORM):
         return left
+    if left is Kind.UNIFORM and right.is_host:
+        return left
+    if right is Kind.UNIFORM and left.is_host:
+        return Kind.UNKNOWN  # the host value may be the answer
     if left.is_tile or right.is_tile:
         return Kind.MASK if Kind.MASK in (left, right) and not left.is_host else Kind.TILE
     return Kind.HOST if left.is_host and right.is_host else Kind.UNKNOWN

@@ -39,6 +39,22 @@ def while_with_a_host_start(p, x, y, n, m):
 
 
 @case
+def while_with_a_host_value_in_part(p, x, y, n, m):
+    i = p.id(0)
+    X, Y = p.read(x, [8]), p.write(y, [1, 8])
+    acc, k = p.zeros([1, 8]), 1
+    most = min(i + n, 4)
+    while not (k >= most or k == 3):
+        acc += X[k]
+        k += 1
+    j = 1
+    while j == 1 or j < most:
+        acc += X[j + i]
+        j += 2
+    Y[i, 0] = acc
+
+
+@case
 def while_of_one_value(p, x, y, n, m):
     i = p.id(0)
     X, Y = p.read(x, [8]), p.write(y, [1, 8])
