@@ -70,7 +70,7 @@ def loop(writer: Writer, depth: int) -> None:
             bound = writer.emit("minimum", INDEX, limit, Literal(3))
             start = max(start, 0)
     name = "fold" if len(inits) == 1 and random.random() < 0.4 else "loop"
-    inside = _inside(writer)
+    inside = _inside(writer, may_leave=name == "loop")
     k = owner.fresh("k")
     inside.names[k] = INDEX
     params = _params(inside, kinds)
@@ -94,7 +94,7 @@ def _while(writer: Writer, inits: list[Arg], kinds: tuple[Type, ...], depth: int
     elif isinstance(limit, str) and form != "true" and random.random() < 0.3:
         first = Literal(start)
     kinds = (INDEX, *kinds)
-    inside = _inside(writer)
+    inside = _inside(writer, may_leave=True)
     params = _params(inside, kinds)
     if form == "halves":
         further = inside.emit("floordiv", INDEX, params[0], Literal(2))
@@ -105,9 +105,9 @@ def _while(writer: Writer, inits: list[Arg], kinds: tuple[Type, ...], depth: int
     _add(writer, "while", kinds, (limit, other, first, *inits), form, body)
 
 
-def _inside(writer: Writer) -> Writer:
+def _inside(writer: Writer, *, may_leave: bool) -> Writer:
     inside = type(writer)(writer.owner, dict(writer.names))
-    inside.many, inside.may_return = True, writer.may_return
+    inside.many, inside.may_return = True, writer.may_return and may_leave
     return inside
 
 
