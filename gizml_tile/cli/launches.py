@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import ast
-import inspect
 import os
 import re
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +13,7 @@ import numpy as np
 
 from gizml_tile.cli import kernels
 from gizml_tile.cli.described import constant, fill, grid, value
+from gizml_tile.cli.examples import examples
 from gizml_tile.cli.misuse import Misuse, listed, near
 from gizml_tile.gridded import Gridded
 from gizml_tile.kernel import Kernel
@@ -23,10 +21,6 @@ from gizml_tile.placing import Place
 from gizml_tile.signature import Signature
 from gizml_tile.target import Target
 from gizml_tile.tune import OPTIONS
-
-# What an example of a call gives: tensors of one dimension and of two, numbers, constants.
-_EXAMPLES = {1: "f32[1024]", 2: "f32[64,64]"}
-_NUMBER, _CONSTANT = "1", "64"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +137,7 @@ def _require_all(
         [
             *(f"-a {text}" for text in options.argument),
             *(f"-c {text}" for text in options.constant),
-            *_examples(kernel, missing),
+            *examples(kernel, missing),
         ]
     )
     if options.grid is not None:
@@ -175,33 +169,6 @@ def _is_rest(signature: Signature, name: str) -> bool:
 def _number(name: str) -> int:
     tail = name.rpartition("_")[2]
     return int(tail) if tail.isdecimal() else 0
-
-
-def _examples(kernel: Kernel, names: list[str]) -> Iterator[str]:
-    """Options that give parameters a value of the kind that the kernel takes there."""
-    ranks = _ranks(kernel)
-    for name in names:
-        if name in kernel._signature.constants:
-            yield f"-c {name}={_CONSTANT}"
-        else:
-            yield f"-a {name}={_EXAMPLES[ranks[name]] if name in ranks else _NUMBER}"
-
-
-def _ranks(kernel: Kernel) -> dict[str, int]:
-    """The dimensions of the blocks in which a kernel's text reads and writes its parameters."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(kernel.__wrapped__)))
-    except (OSError, TypeError, SyntaxError):
-        return {}
-    ranks: dict[str, int] = {}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(func=ast.Attribute(attr="read" | "write"), args=[ast.Name(id=name), block, *_]):
-                two = isinstance(block, ast.List | ast.Tuple) and len(block.elts) == 2
-                ranks[name] = 2 if two else 1
-            case ast.Attribute(value=ast.Name(id=name), attr="shape" | "dtype" | "ndim"):
-                ranks.setdefault(name, 1)
-    return ranks
 
 
 def _parsed(parse: Callable[[str], Any], text: str) -> Any:

@@ -166,6 +166,29 @@ def test_errors_name_no_line_of_what_called_the_command(file):
     assert done.stderr.startswith("gizml-tile: launches on metal:0 cannot be measured")
 
 
+SEVERAL = """\
+import gizml_tile as tile
+
+
+@tile.kernel(grid=1)
+def several(p, a, b, c, d, n, /, *, B):
+    A, C = p.read(a, [B, B]), p.write(c, [B, B])
+    D = p.read(d, [B])
+    for i in range(b.shape[0]):
+        C[0, i, n] = A[0, 0, i, n] + p.read(b, [B, B])[0, 0] + D[i]
+"""
+
+
+def test_the_example_has_tensors_as_the_kernel_takes_them(written, command):
+    code, _, err = command("ir", written(SEVERAL))
+    example = err.rpartition(": ")[2]
+    assert code == 2
+    assert example == (
+        "gizml-tile ir kernels_of_a_person.py -a a=f32[4,4,64,64] -a b=f32[64,64] -a c=f32[4,64,64] "
+        "-a d=f32[1024] -a n=1 -c B=64\n"
+    )
+
+
 CONFIGURED = """\
 import gizml_tile as tile
 
