@@ -44,12 +44,12 @@ def turned_after_the_loop(p, x, w, y, *, B=32):
 
 
 @tile.kernel(grid=lambda c, BM, BN, **_: (tile.cdiv(c.shape[0], BM), tile.cdiv(c.shape[1], BN)))
-def matmul(p, a, b, c, *, BM=128, BN=128, BK=64):
+def matmul(p, a, b, c, *, BM=128, BN=128, BK=64, PAD=0.0):
     i, j = p.id(0), p.id(1)
-    A, B, C = p.read(a, [BM, BK]), p.read(b, [BK, BN]), p.write(c, [BM, BN])
+    A, B, C = p.read(a, [BM, BK], pad=PAD), p.read(b, [BK, BN]), p.write(c, [BM, BN])
     acc = p.zeros([BM, BN])
     for k in range(A.blocks(1)):
-        acc += A[i, k] @ B[k, j]  # few stages
+        acc += A[i, k] @ B[k, j]  # product
     C[i, j] = acc
 
 
