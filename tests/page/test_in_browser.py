@@ -9,7 +9,7 @@ from browser import Browser, executable
 from paged_kernels import CASES, matmul
 
 # Where all tests must run, as in .ci/run, a missing browser is an error of its own.
-_REQUIRED = os.environ.get("GIZML_TILE_BROWSER_TESTS") == "required"
+_REQUIRED = os.environ.get("GIZML_TILE_TESTS") == "all"
 pytestmark = pytest.mark.skipif(
     executable() is None and not _REQUIRED,
     reason="there is no Chromium on the PATH; Debian's package chromium brings one",
