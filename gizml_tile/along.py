@@ -13,6 +13,7 @@ from gizml_tile.helpful import Sizes
 from gizml_tile.lifting import axis_of_tile, describe, flag, number, sizes
 from gizml_tile.nodes import Combining, Const, Region, Sorting, broadcast
 from gizml_tile.operators import Operators
+from gizml_tile.pairs import Ordered
 from gizml_tile.tracing import Value, article, fail, noun
 
 _NAN_RULES = ("ignore", "propagate")
@@ -156,20 +157,20 @@ class AlongAxis(Operators):
     def _sorted(self, name: str, axis: builtins.int, keep: builtins.int, descending: builtins.bool) -> Any:
         a = self._numbers(name)
         if a.shape[axis] == 1:
-            return a, a._make("const", (), Const(a.shape, I32, 0))
+            return Ordered((a, a._make("const", (), Const(a.shape, I32, 0))))
         if a.dtype.is_unsigned:
             # With the highest bit inverted the order is that of numbers with a sign.
             signed = I32 if a.dtype is U32 else I64
             lowest = integer_range(signed)[0]
             values, places = a.to(signed).xor(lowest)._sorted(name, axis, keep, descending)
-            return values.xor(lowest).to(a.dtype), places
+            return Ordered((values.xor(lowest).to(a.dtype), places))
         if a.dtype is F64:
             lowest, highest = integer_range(I64)
             keys = a.ne(a).select(lowest if descending else highest, _turned(a.bitcast(I64)))
             values, places = keys._sorted(name, axis, keep, descending)
             return _turned(values).bitcast(F64), places
         first = a._make("sort", (a,), Sorting(axis, descending, keep))
-        return first, first._make("part", (first,), 1)
+        return Ordered((first, first._make("part", (first,), 1)))
 
     def histogram(self, bins: builtins.int) -> Any:
         """How often each of 0, 1, ... bins - 1 is among the elements of an integer tile: [1, bins] in I32.

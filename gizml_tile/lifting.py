@@ -60,6 +60,8 @@ def describe(value: object) -> str:
         return f"a NumPy array of shape {list(value.shape)}"
     if isinstance(value, DType):
         return f"tile.{value.name}"
+    if isinstance(value, tuple) and value and all(isinstance(each, Value) for each in value):
+        return f"a tuple of {len(value)} values"
     if isinstance(value, tuple | list) and len(text := repr(value)) <= _SHOWN and "<" not in text:
         return text
     if value is None or value is Ellipsis or isinstance(value, bool | int | float | str):

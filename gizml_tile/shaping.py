@@ -11,6 +11,7 @@ from gizml_tile.dtypes import MASK, DType
 from gizml_tile.lifting import axis_of_tile, describe, number, tile_shape
 from gizml_tile.nodes import Const, Slice, Steps, broadcast, promote
 from gizml_tile.operators import Operators
+from gizml_tile.pairs import Halves
 from gizml_tile.tracing import Value, article, fail, noun
 
 if TYPE_CHECKING:
@@ -84,12 +85,12 @@ class Shaping(Operators):
     def split(self, axis: object) -> tuple[Tile, Tile]:
         """The first and the second half along an axis: [R, C].split(1) gives two of [R, C / 2]."""
         number, half = self._halved(axis, "split")
-        return self._taken(number, Steps(0, 1, half)), self._taken(number, Steps(half, 1, half))
+        return Halves((self._taken(number, Steps(0, 1, half)), self._taken(number, Steps(half, 1, half))))
 
     def deinterleave(self, axis: object) -> tuple[Tile, Tile]:
         """Every second element along an axis, from the first and the second on: undoes ``interleave``."""
         number, half = self._halved(axis, "deinterleave")
-        return self._taken(number, Steps(0, 2, half)), self._taken(number, Steps(1, 2, half))
+        return Halves((self._taken(number, Steps(0, 2, half)), self._taken(number, Steps(1, 2, half))))
 
     def flip(self, axis: object) -> Tile:
         """The elements in reverse order along an axis."""
