@@ -211,7 +211,7 @@ def check(name: str, names: Sequence[str], infos: Sequence[TensorInfo], writes: 
         if info.device != device:
             raise TileError(
                 f"{name}: {names[0]} is on {device} and {names[number]} on {info.device}; all tensors of a "
-                "launch are on one device",
+                "launch are on one device, so move one of them",
                 here(),
             )
     require_launches(device.partition(":")[0])

@@ -255,7 +255,8 @@ def test_tensors_on_other_devices(cuda):
     with pytest.raises(tile.TileError) as caught:
         copy(x, Device(out))
     assert caught.value.message == (
-        "copy: argument 'x' is on cpu and argument 'out' on cuda:0; all tensors of a launch are on one device"
+        "copy: argument 'x' is on cpu and argument 'out' on cuda:0; all tensors of a launch are on one "
+        "device, so move one of them"
     )
     assert caught.value.filename == __file__
 
