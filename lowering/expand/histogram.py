@@ -6,7 +6,7 @@ from gizml_tile.dtypes import I32
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.places import holder
 from gizml_tile.lowering.expand.shared import load_shared
-from gizml_tile.lowering.expand.storage import to_math
+from gizml_tile.lowering.expand.storage import convert, to_math
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import WORKGROUP, Access
 from gizml_tile.lowering.planning.along import counting_layout
@@ -59,6 +59,6 @@ def _add(x: Expansion, operand: Node, counts: int, bins: int) -> None:
     high = build.map("lt", value, build.constant(bins, dtype))
     counted = build.both(mine, low, high)
     assert counted is not None
-    offsets = build.convert(value, I32)
+    offsets = convert(build, x.target, value, I32)
     access = Access(WORKGROUP, counts, 1, tuple((n, 0) for n in range(offsets.count)), combine="add")
     build.atomic(access, build.constant(1, I32), offsets, counted)

@@ -34,6 +34,18 @@ def test_types(device, dtype):
     np.testing.assert_array_equal(found, counted(x, 64))
 
 
+@pytest.mark.parametrize("kind", [np.uint32, np.uint64])
+@pytest.mark.parametrize("device", [("cuda", "sm_90a"), ("hip", "gfx942"), ("metal", "apple9")])
+def test_texts_of_unsigned_numbers(device, kind):
+    """No emitter has a conversion between types that differ in the sign alone."""
+    x, y = np.zeros((4, 64), kind), np.zeros((1, 16), np.int32)
+
+    def body(p):
+        p.write(y, [1, 16]).put(p.read(x, [4, 64]).at([0, 0]).histogram(16), [0, 0])
+
+    assert tile.source(1, body, kind=device[0], arch=device[1])
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_equal_elements_all_count(device):
     """All in one bin, copies in threads that share an element, and counts that are used at once."""
