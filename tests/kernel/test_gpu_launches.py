@@ -90,7 +90,7 @@ def test_tensors_on_two_gpus(monkeypatch, cuda):
     monkeypatch.setattr(cuda, "cuPointerGetAttribute", owner)
     assert refused(lambda: double(x, out)) == (
         "double: argument 'x' is on cuda:0 and argument 'out' on cuda:1; all tensors of a launch are "
-        "on one device"
+        "on one device, so move one of them"
     )
     assert not cuda.launches
 
