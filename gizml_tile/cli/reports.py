@@ -270,6 +270,10 @@ class Cache:
     entries: tuple[CacheEntry, ...] | None
 
 
+# What a ceiling and a rate measured a moment later may differ by.
+_CLEARLY = 1.1
+
+
 @dataclass(frozen=True, slots=True)
 class Rate:
     """``bench``: what a launch does of one thing, and how fast, beside the device's measured ceiling.
@@ -285,13 +289,15 @@ class Rate:
 
     @property
     def is_above(self) -> bool:
-        """Whether it is faster than the ceiling, as memory is that caches hold."""
-        return self.ceiling_per_second is not None and self.per_second > self.ceiling_per_second
+        """Whether it is clearly faster than the ceiling, as memory is that caches hold."""
+        return self.ceiling_per_second is not None and self.per_second > _CLEARLY * self.ceiling_per_second
 
     @property
     def least_seconds(self) -> float:
         """How long the amount takes at the ceiling; 0 where that is not known or does not hold."""
-        return self.amount / self.ceiling_per_second if self.ceiling_per_second and not self.is_above else 0
+        if not self.ceiling_per_second or self.is_above:
+            return 0
+        return self.amount / max(self.ceiling_per_second, self.per_second)
 
 
 @dataclass(frozen=True, slots=True)
