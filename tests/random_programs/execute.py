@@ -22,7 +22,7 @@ import packed
 import reference as ref
 import tells
 from intervals import Value, floats, integers, same, to
-from loops import WHILES
+from loops_and_branches import WHILES
 from programs import EXITS, LOOPS, TELLS, Block, Literal, Op, Program, TensorSpec
 from render import render
 from render_kernel import render_kernel

@@ -6,7 +6,7 @@ import dataclasses
 import random
 
 import addressing
-import loops
+import loops_and_branches as loops
 from programs import (
     INDEX,
     Arg,

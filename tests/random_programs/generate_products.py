@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 
-import loops
+import loops_and_branches as loops
 import packed
 from generate import Generator
 from programs import INDEX, Arg, Axis, Block, Literal, Op, Program, TensorSpec, Type, ViewSpec

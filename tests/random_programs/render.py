@@ -10,7 +10,7 @@ import nibbles
 import packed
 import tells
 from batches import axis_in_text
-from loops import WHILES
+from loops_and_branches import WHILES
 from programs import EXITS, LOOPS, STORES, TELLS, Arg, Literal, Op, Program, ends_program, has
 from shapes import MOVES, text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tells
 from batches import axis_in_text
-from loops import WHILES
+from loops_and_branches import WHILES
 from programs import LOOPS, STORES, TELLS, Block, Op, Program
 from render import expression, hints, number, operand, stored
 

@@ -19,7 +19,7 @@ import gizml_tile as tile
 from gizml_tile.errors import is_own_file
 
 F32 = np.float32
-MATMUL = '''
+MATMUL = """
 @tile.kernel(grid=lambda c, BM, BN, **_: (tile.cdiv(c.shape[0], BM), tile.cdiv(c.shape[1], BN)))
 def kernel(p, a, b, c, *, BM=16, BN=8, BK=8):
     i, j = p.id(0), p.id(1)
@@ -28,8 +28,8 @@ def kernel(p, a, b, c, *, BM=16, BN=8, BK=8):
     for k in range(A.blocks(1)):
         acc += A[i, k] @ B[k, j]
     C[i, j] = acc.relu()
-'''
-SOFTMAX = '''
+"""
+SOFTMAX = """
 @tile.kernel(grid=lambda x, ROWS, **_: tile.cdiv(x.shape[0], ROWS))
 def kernel(p, x, y, *, ROWS=4, COLUMNS=16):
     i = p.id(0)
@@ -37,8 +37,8 @@ def kernel(p, x, y, *, ROWS=4, COLUMNS=16):
     t = X[i, 0]
     e = (t - t.max(1)).exp()
     Y[i, 0] = e / e.sum(1)
-'''
-GATHER = '''
+"""
+GATHER = """
 @tile.kernel(grid=lambda ids, R, **_: tile.cdiv(ids.shape[0], R))
 def kernel(p, table, ids, out, counts, *, R=4, C=8):
     i = p.id(0)
@@ -52,8 +52,8 @@ def kernel(p, table, ids, out, counts, *, R=4, C=8):
         O[i, 0] = x * 2
     else:
         O[i, 0] = x.cumsum(1)
-'''
-MANY = '''
+"""
+MANY = """
 @tile.kernel(grid=1)
 def kernel(p, x, y, n, *, SIZE=8):
     X, Y = p.read(x, [SIZE, SIZE]), p.write(y, [SIZE, SIZE])
@@ -75,8 +75,8 @@ def kernel(p, x, y, n, *, SIZE=8):
     p.print("u", u.sum(1).sum(0))
     v = u.clamp(0, 1) + r + z + h.to(tile.F32) + u.to(tile.BF16).to(tile.F32) + values.sum(1)
     Y[0, 0] = v if n < 9 else v.select(0, 1) if False else -v
-'''
-BATCHES = '''
+"""
+BATCHES = """
 @tile.kernel(grid=lambda x, **_: (x.shape[0], 2))
 def kernel(p, x, w, s, y, *, B=2, M=8):
     i, j = p.id(0), p.count(1)
@@ -88,7 +88,7 @@ def kernel(p, x, w, s, y, *, B=2, M=8):
     Y.put_window(u.T.exp2().minimum(3) * j, [i, 0, 1])
     for b in u:
         b.sum(0)
-'''
+"""
 KERNELS = {
     "matmul": (MATMUL, lambda: (np.ones((20, 12), F32), np.ones((12, 9), F32), np.zeros((20, 9), F32))),
     "softmax": (SOFTMAX, lambda: (np.ones((9, 13), F32), np.zeros((9, 13), F32))),
@@ -191,8 +191,6 @@ def test_slips(name):
     text = text.lstrip("\n")
     assert outcome(text, arguments(), f"<{name}>") == "right"
     chance = random.Random(name)
-    found = [
-        outcome(slip(text, chance), arguments(), f"<{name} {number}>") for number in range(40)
-    ]
+    found = [outcome(slip(text, chance), arguments(), f"<{name} {number}>") for number in range(40)]
     assert found.count("located") >= 8
     assert found.count("python") <= 24

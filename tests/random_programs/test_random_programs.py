@@ -11,7 +11,7 @@ from execute import by_interpreter, by_simplified_interpreter, check, on_device_
 from generate import generate
 from generate_products import generate_products
 from intervals import Value, floats, fma, integers, mask, round_integers, to
-from loops import WHILES
+from loops_and_branches import WHILES
 from ml_dtypes import bfloat16
 from occurrences import EVERYTHING, occurrences
 from programs import EXITS, STORES, TELLS, Block, Program, count_ops, names

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import addressing
 import along
 import batches
-import loops
+import loops_and_branches as loops
 import nibbles
 import numpy as np
 import packed
