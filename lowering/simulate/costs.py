@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from gizml_tile.lowering.kernel_ir.instructions import Instruction
-from gizml_tile.lowering.simulate.findings import BEGIN_ALIGNED
 from gizml_tile.lowering.simulate.numbers import Array
 from gizml_tile.lowering.simulate.threads import Threads
 
@@ -102,11 +101,14 @@ def sectors(
     touched = 1 + (steps != 0).sum(axis=1)
     asking = first.shape[1] if active is None else active.sum(axis=1)
     least = np.minimum(-(-asking * bytes // _SECTOR), touched)
+    # A stretch of neighbours that begins amid a sector touches one more. What is beside it takes the rest of
+    # that from the cache, and nobody can mend the windows of a stencil or rows of 500 elements.
+    stretches = 1 + (steps > 1).sum(axis=1)
+    long = (stretches == 1) | (touched >= 3 * stretches)
+    least = np.where(long & (touched <= least + stretches), touched, least)
     if threads.batch.log.cost("uncoalesced", at, int(touched.sum()), int(least.sum())):
         warp = int((touched - least).argmax())
         pieces, fitting = int(touched[warp]), int(least[warp])
         text = f"the lanes of a warp access {bytes} bytes of {name} each, which lie in {pieces} pieces of "
         text += f"{_SECTOR} bytes and would fit into {fitting}"
-        # One more than it had to be: they are neighbours that begin amid a piece.
-        fix = BEGIN_ALIGNED if pieces - fitting <= 1 else ""
-        threads.batch.log.show("uncoalesced", at, text, fix)
+        threads.batch.log.show("uncoalesced", at, text)

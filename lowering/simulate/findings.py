@@ -13,7 +13,8 @@ COSTS = frozenset({"bank conflict", "uncoalesced"})
 # What to do about a finding; of the others no program is to blame.
 _FIXES = {
     "uncoalesced": (
-        "let blocks go along the axis of the tensor that is contiguous in memory, or copy the tensor first"
+        "let blocks go along the axis of the tensor that is contiguous in memory, by 32 bytes at least, or "
+        "copy the tensor first"
     ),
     "bank conflict": (
         "give tensors that meet the same order of axes in memory, or use smaller blocks, which registers hold"
@@ -21,7 +22,6 @@ _FIXES = {
     "endless": "let the condition of the while loop become false, or bound it by a number of turns",
     "check": "",  # whoever wrote it knows
 }
-BEGIN_ALIGNED = "let blocks and rows begin at multiples of 32 bytes"
 BETWEEN_PROGRAMS = (
     "the programs of a launch run in any order: write to another tensor than is read, or let each program "
     "read what it writes alone"
@@ -111,7 +111,7 @@ class Log:
     counts: dict[tuple[str, Place | None], int] = field(default_factory=dict)
     fixes: dict[tuple[str, Place | None], str] = field(default_factory=dict)
     costs: dict[tuple[str, Place | None], list[int]] = field(default_factory=dict)
-    seen: dict[tuple[str, Place | None], tuple[str, str]] = field(default_factory=dict)
+    seen: dict[tuple[str, Place | None], str] = field(default_factory=dict)
 
     def add(self, kind: str, at: Instruction, text: str, count: int = 1, fix: str = "") -> None:
         """Record a mistake, ``count`` times, with what to do where its kind does not tell."""
@@ -128,9 +128,9 @@ class Log:
         total[1] += ideal
         return actual > ideal and key not in self.seen
 
-    def show(self, kind: str, at: Instruction, text: str, fix: str = "") -> None:
-        """Say what an instruction does that costs more than it need, and as for mistakes what to do."""
-        self.seen.setdefault((kind, at.place), (text, fix))
+    def show(self, kind: str, at: Instruction, text: str) -> None:
+        """Say what an instruction does that costs more than it need."""
+        self.seen.setdefault((kind, at.place), text)
 
     def findings(self) -> Findings:
         """What was recorded so far."""
@@ -146,9 +146,8 @@ class Log:
         return Findings((*wrong, *slow))
 
     def _cost(self, kind: str, place: Place | None, actual: int, ideal: int) -> Finding:
-        text, fix = self.seen[kind, place]
-        text += f": in all {actual} {_UNITS[kind]} where {ideal} would do"
-        return Finding(kind, place, text, actual - ideal, fix)
+        text = f"{self.seen[kind, place]}: in all {actual} {_UNITS[kind]} where {ideal} would do"
+        return Finding(kind, place, text, actual - ideal)
 
     def copy(self) -> Log:
         """The same records, to go back to."""
