@@ -42,6 +42,8 @@ def replicated_work(found: Prediction) -> Iterator[Advice]:
     most = max(wasted, key=lambda place: wasted[place])
     largest = max((node for node in plan.layouts), key=lambda node: math.prod(node.shape))
     rows, columns = largest.shape
+    if rows * columns >= plan.threads:
+        return  # all have work: what they repeat is what a reduction left of it
     text = (
         f"{copies[most]} threads each compute the same elements here, as the workgroup has {plan.threads} "
         f"and the largest tile is [{rows}, {columns}]"
