@@ -223,3 +223,8 @@ def duration(seconds: float) -> str:
 def line_of(place: Place | None) -> str:
     """A line of the person's in short: ``softmax.py:12``; empty where there is none."""
     return f"{os.path.basename(place.filename)}:{place.line}" if place else ""
+
+
+def counted(number: int, what: str) -> str:
+    """A number of ``rows``, ``columns`` and the like in words: one of them is a row."""
+    return f"1 {what[:-1]}" if number == 1 else f"{number} {what}"

@@ -9,6 +9,7 @@ from gizml_tile.lowering.planning.along import bits_along, reducing_layout
 from gizml_tile.lowering.planning.elements import atomic_name
 from gizml_tile.lowering.planning.plan import UNIFORM, Plan, TileLayout
 from gizml_tile.nodes import APPROXIMABLE, EARLY, MOVES, REDUCTIONS, Elements, Node, Random, tensor_of
+from gizml_tile.text import counted
 
 # Functions that the shared mathematics makes of IEEE operations.
 _FUNCTIONS = APPROXIMABLE | frozenset("expm1 log1p softplus erf gelu_erf pow".split())
@@ -92,7 +93,7 @@ def _combining(plan: Plan, node: Node) -> str:
     dtype = plan.program.tensors[tensor_of(node)].dtype
     vector = plan.accesses[node].vector
     if plan.target.can(atomic_name(elements.combine, dtype, vector)):
-        return f"by atomic operations on {vector} neighbours, in any order"
+        return f"by atomic operations on {counted(vector, 'neighbours')}, in any order"
     return (
         "by comparing and exchanging each element until no other came between: the device has no such atomic"
     )

@@ -13,6 +13,7 @@ from gizml_tile.lowering.planning.variants import Candidate, Cause, Choice, Refu
 from gizml_tile.lowering.planning.vectors import VECTOR_BYTES, Traffic, best_vector
 from gizml_tile.nodes import ALONG, Elements, Node, TileProgram, View
 from gizml_tile.target import Target
+from gizml_tile.text import counted
 
 # Measured on an H200: one vector a thread in workgroups of 256 threads copies fastest. Rows that are reduced
 # want 32 elements a thread, and 64 sooner than more than 256 threads, as fewer meet sooner.
@@ -160,15 +161,10 @@ def _why_not(
         return Refusal(Cause.EXTENT, f"the block has only {counted(view.shape[axis], along)}")
     run, _ = vector_width(layout.linear.without_replicas(), axis)
     if vector > run:
-        text = f"a thread has only {run} neighbouring {along} in the layout {layout.name}"
+        text = f"a thread has only {counted(run, 'neighbouring ' + along)} in the layout {layout.name}"
         return Refusal(Cause.LAYOUT, text)
     alignment = signature.alignments[view.tensor]
     if alignment < vector * size:
         text = f"address and strides are only known to be multiples of {alignment} bytes"
         return Refusal(Cause.ALIGNMENT, text)
     return None
-
-
-def counted(number: int, what: str) -> str:
-    """A number of ``rows``, ``columns`` and the like in words: one of them is a row."""
-    return f"1 {what[:-1]}" if number == 1 else f"{number} {what}"

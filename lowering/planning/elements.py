@@ -14,6 +14,7 @@ from gizml_tile.lowering.planning.vectors import VECTOR_BYTES
 from gizml_tile.lowering.steps import is_masked_along, run_axis
 from gizml_tile.nodes import EFFECTS, READS, Elements, Node, TileProgram, tensor_of
 from gizml_tile.target import Target
+from gizml_tile.text import counted
 
 
 def fast_axis(signature: Signature, node: Node) -> int | None:
@@ -127,7 +128,7 @@ def _why_not(
         return f"the mask may differ between neighbouring {along}, of which others may be written meanwhile"
     run, _ = vector_width(layout.linear.without_replicas(), axis)
     if vector > run:
-        return f"a thread has only {run} neighbouring {along} in the layout {layout.name}"
+        return f"a thread has only {counted(run, 'neighbouring ' + along)} in the layout {layout.name}"
     alignment = signature.alignments[elements.tensor]
     if alignment < vector * size:
         return f"address and strides are only known to be multiples of {alignment} bytes"

@@ -127,4 +127,4 @@ def test_scatters_that_combine(kind, arch):
         p.write(Y, [1, 256]).scatter_add(p.full([1, 256], 1.0), [0, places])
 
     text = said(body, arch, kind)
-    assert "scatter" in text and "by atomic operations on 1 neighbours, in any order" in text
+    assert "scatter" in text and "by atomic operations on 1 neighbour, in any order" in text

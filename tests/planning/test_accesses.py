@@ -52,7 +52,7 @@ def test_why_not_a_wider_vector():
     assert refusal(alignment=8) == (2, "address and strides are only known to be multiples of 8 bytes")
     assert refusal(alignment=4) == (1, "address and strides are only known to be multiples of 4 bytes")
     narrow = TileLayout("narrow", blocked((16, 32), (1, 0), 1))
-    wanted = "a thread has only 1 neighbouring columns in the layout narrow"
+    wanted = "a thread has only 1 neighbouring column in the layout narrow"
     assert refusal(layout=narrow) == (1, wanted)
     shifted = AccessFacts((True, True), (16, 2), True)
     wanted = "offsets or the size are only known to be multiples of 2"
