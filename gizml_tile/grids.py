@@ -14,6 +14,8 @@ from gizml_tile.helpful import refuse_call
 
 # Longer values are told by their type.
 _SHOWN = 24
+# What Triton's grids take is one mapping of all constants.
+_BY_NAME = "; a grid function asks for arguments and constants by name, as lambda x, BLOCK, **_: ... does"
 Grid = tuple[int, ...]
 GridSpec = int | tuple[int, ...] | list[int] | Callable[..., Any]
 
@@ -86,7 +88,7 @@ def resolve(spec: object, kernel: str, arguments: Mapping[str, object]) -> Grid:
         if name not in arguments:
             raise TileError(
                 f"the grid function of {kernel} asks for {name!r}, which the kernel does not have; it has "
-                f"{', '.join(arguments) or 'no parameters'}",
+                f"{', '.join(arguments) or 'no parameters'}{_BY_NAME if name.lower() == 'meta' else ''}",
                 here(),
             )
     if named is not None:

@@ -205,6 +205,7 @@ NEEDLESS = _table(
         "keepdims keepdim keep_dims": "the axis always stays, as size 1",
         "out": "a tile never changes; results are new tiles",
         "allow_tf32 input_precision": 'write precision="tf32"',
+        "mask": "a mask is given where a block is taken: A.at([i, k], mask=m), or A.window, A.gather",
         "boundary_check eviction_policy cache_modifier": "the library does that by itself",
     }
 )

@@ -98,6 +98,10 @@ class Signature:
                 "; a launch runs where its tensors are, and "
                 f"{self.name}.explain({', '.join(self.positional)}, {name}=...) shows what it is elsewhere"
             )
+        from gizml_tile.habits import KEYWORDS
+
+        if KEYWORDS.get(name) in RESERVED:
+            return f"; here it is {KEYWORDS[name]!r}"
         return nearest(name, (*self.positional, *self.constants)) or self._form()
 
     def _form(self) -> str:

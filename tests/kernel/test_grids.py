@@ -83,6 +83,11 @@ def test_errors_of_a_grid_function_pass_through():
             "the grid function of k asks for 'm', which the kernel does not have; it has x, n, BM",
         ),
         (
+            lambda meta: (meta["BM"],),
+            "the grid function of k asks for 'meta', which the kernel does not have; it has x, n, BM; a grid "
+            "function asks for arguments and constants by name, as lambda x, BLOCK, **_: ... does",
+        ),
+        (
             lambda m, **_: m,
             "the grid function of k asks for 'm', which the kernel does not have; it has x, n, BM",
         ),
