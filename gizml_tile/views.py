@@ -261,11 +261,12 @@ class Out(_Blocks):
         """
         if not isinstance(deterministic, bool):
             fail(f"deterministic is True or False, found {describe(deterministic)}")
-        added = tile._node.dtype if isinstance(tile, Value) else None
+        given = tile._node.dtype if isinstance(tile, Value) else None
+        added = self.dtype if given is None else given
         if deterministic and F64 in (self.dtype, added):
             fail(
-                f"scatter_add adds with deterministic=True in F32, found {article(str(added or self.dtype))} "
-                f"tile for {article(str(self.dtype))} tensor; use F32 for both, or leave deterministic out"
+                f"scatter_add adds with deterministic=True in F32, found {article(str(added))} tile for "
+                f"{article(str(self.dtype))} tensor; use F32 for both, or leave deterministic out"
             )
         combine = EXACT if deterministic and self.dtype.is_float else "add"
         self._scatter("scatter_add", tile, coords, mask, combine)

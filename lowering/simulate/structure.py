@@ -276,7 +276,11 @@ def _branch(threads: Threads, at: Instruction) -> Iterator[Waiting]:
             ]
         threads.active = around
     if merged is None:
-        merged = [constant((0,) * each.count, each.dtype or I64) for each in at.blocks[0].results]
+        dtypes = [I64 if each.dtype is None else each.dtype for each in at.blocks[0].results]
+        merged = [
+            constant((0,) * each.count, dtype)
+            for each, dtype in zip(at.blocks[0].results, dtypes, strict=True)
+        ]
     threads.carried[at] = merged
 
 

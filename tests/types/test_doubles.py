@@ -414,13 +414,14 @@ def test_products_of_what_is_computed_and_of_narrower_floats():
 def test_sums_that_are_the_same_in_every_order_are_of_f32():
     out = np.zeros((4, 4))
 
-    def body(p):
+    def body(p, kind):
         place = [p.iota([4, 1], 0, I32), p.iota([1, 4], 1, I32)]
-        p.write(out, [4, 4]).scatter_add(p.zeros([4, 4], F64), place, deterministic=True)
+        p.write(out, [4, 4]).scatter_add(p.zeros([4, 4], kind), place, deterministic=True)
 
-    message = "scatter_add adds with deterministic=True in F32, found an F64 tile for an F64 tensor"
-    with pytest.raises(tile.TileError, match=message):
-        tile.run(1, body)
+    for kind in (F64, F32):
+        message = f"scatter_add adds with deterministic=True in F32, found an {kind} tile for an F64 tensor"
+        with pytest.raises(tile.TileError, match=message):
+            tile.run(1, partial(body, kind=kind))
 
 
 def test_prints_and_checks_show_doubles(capfd):
