@@ -41,7 +41,8 @@ class Packed(Operators):
         """The numbers of four bits in bytes: I8 of -8 to 7, or U8 of 0 to 15 if not ``signed``.
 
         Each byte of an I8 or U8 tile holds two that are neighbours along the axis, the first in the lower
-        bits: [R, C].unpack4(1) is [R, 2 * C]. A weight block is read in bytes, half as long::
+        bits: [R, C].unpack4(1) is [R, 2 * C]. Plans tell of it as the ``interleave`` of both halves. A weight
+        block is read in bytes, half as long::
 
             w = p.read(weights, [BK // 2, BN])[k, j].unpack4(0)    # [BK, BN]
         """

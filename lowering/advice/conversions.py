@@ -62,7 +62,7 @@ def _fix(maker: Node, taker: Node) -> str:
         return "put once, after the loop"
     moving = next((node.op for node in (maker, taker) if node.op in MOVES), None)
     if moving is not None:
-        return f"do the {moving} once, after the loop, or pass a tensor whose elements lie in that order"
+        return f"do the {moving} once: after the loop, or before the launch for the whole tensor"
     along = next((node.op for node in (taker, maker) if node.op in ALONG), None)
     if along is not None:
         return f"let the loop carry the whole tile, and do the {along} once, after it"

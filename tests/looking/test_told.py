@@ -149,3 +149,32 @@ def test_of_what_is_tried_only_the_winner_is_told(cuda, monkeypatch):
 def test_nothing_is_told_of_good_ports(name):
     kernel, tensors, constants = PORTS[name]
     assert told(kernel, tensors(), "sm_90a", **constants) == []
+
+
+@tile.kernel(grid=lambda y, ROWS, **_: tile.cdiv(y.shape[0], ROWS))
+def centred(p, x, y, *, COLUMNS, ROWS=4):
+    i = p.id(0)
+    row = p.read(x, [ROWS, COLUMNS])[i, 0]
+    p.write(y, [ROWS, COLUMNS])[i, 0] = row - row.sum(1).tanh() / x.shape[1]
+
+
+@tile.kernel(grid=lambda c, B: (tile.cdiv(c.shape[0], B), tile.cdiv(c.shape[1], B)))
+def four_bits(p, a, packed, c, *, B=64):
+    i, j = p.id(0), p.id(1)
+    A, Q, acc = p.read(a, [B, B]), p.read(packed, [B // 2, B]), p.zeros([B, B])
+    for k in range(A.blocks(1)):
+        acc += A[i, k] @ Q[k, j].unpack4(0).to(tile.F16)
+    p.write(c, [B, B])[i, j] = acc
+
+
+@pytest.mark.parametrize("kind, arch", [("cuda", "sm_90a"), ("hip", "gfx942")])
+def test_what_helps_nobody_is_not_told(kind, arch):
+    """What a reduction leaves is repeated by threads that have enough elements of the tile before it."""
+    text = centred.explain(*(zeros(16, 200) for _ in "xy"), COLUMNS=256, kind=kind, arch=arch)
+    assert "few programs" in text and "replicated work" not in text
+    # What a loop moves is another tile in each turn.
+    tensors = [zeros(4096, 4096, dtype=np.float16) for _ in "ac"]
+    tensors.insert(1, zeros(2048, 4096, dtype=np.int8))
+    text = four_bits.explain(*tensors, kind=kind, arch=arch)
+    assert "do the interleave once: after the loop, or before the launch for the whole tensor" in text
+    assert "replicated work" not in text
