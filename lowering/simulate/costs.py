@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gizml_tile.lowering.kernel_ir.instructions import Instruction
+from gizml_tile.lowering.simulate.findings import ADDED
 from gizml_tile.lowering.simulate.numbers import Array
 from gizml_tile.lowering.simulate.threads import Threads
 
@@ -111,4 +112,4 @@ def sectors(
         pieces, fitting = int(touched[warp]), int(least[warp])
         text = f"the lanes of a warp access {bytes} bytes of {name} each, which lie in {pieces} pieces of "
         text += f"{_SECTOR} bytes and would fit into {fitting}"
-        threads.batch.log.show("uncoalesced", at, text)
+        threads.batch.log.show("uncoalesced", at, text, ADDED if at.op == "atomic" else "")

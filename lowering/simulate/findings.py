@@ -22,6 +22,7 @@ _FIXES = {
     "endless": "let the condition of the while loop become false, or bound it by a number of turns",
     "check": "",  # whoever wrote it knows
 }
+ADDED = "add up more in each program first, in a tile, so that fewer programs add to the tensor"
 BETWEEN_PROGRAMS = (
     "the programs of a launch run in any order: write to another tensor than is read, or let each program "
     "read what it writes alone"
@@ -38,7 +39,7 @@ class Finding:
 
     ``kind`` is "race", "unwritten", "in flight", "out of bounds", "misaligned", "divergent barrier",
     "divergent", "deadlock", "endless" (a ``while`` loop), "check" (a ``p.check`` that fails), or a cost:
-    "bank conflict", "uncoalesced".
+    "bank conflict", "uncoalesced" (where a fifth of what memory moves is for nothing).
     ``text`` says what happened, ``fix`` what to do about it where its kind does not tell.
     ``count`` tells how often: of costs, how many more wavefronts or sectors than there had to be.
     """
@@ -101,6 +102,8 @@ class Findings:
 
 # What costs are counted in: turns of the banks, and what memory moves at least.
 _UNITS = {"bank conflict": "turns of the banks", "uncoalesced": "pieces of 32 bytes"}
+# How many times what had to be is worth a word: of pieces that are moved a fifth is for nothing.
+_NOTABLE = {"bank conflict": 1.0, "uncoalesced": 1.25}
 
 
 @dataclass(slots=True)
@@ -128,9 +131,10 @@ class Log:
         total[1] += ideal
         return actual > ideal and key not in self.seen
 
-    def show(self, kind: str, at: Instruction, text: str) -> None:
-        """Say what an instruction does that costs more than it need."""
+    def show(self, kind: str, at: Instruction, text: str, fix: str = "") -> None:
+        """Say what an instruction does that costs more than it need, and as for mistakes what to do."""
         self.seen.setdefault((kind, at.place), text)
+        self.fixes.setdefault((kind, at.place), fix)
 
     def findings(self) -> Findings:
         """What was recorded so far."""
@@ -141,13 +145,13 @@ class Log:
         slow = [
             self._cost(kind, place, actual, ideal)
             for (kind, place), (actual, ideal) in self.costs.items()
-            if actual > ideal
+            if actual > _NOTABLE[kind] * ideal
         ]
         return Findings((*wrong, *slow))
 
     def _cost(self, kind: str, place: Place | None, actual: int, ideal: int) -> Finding:
         text = f"{self.seen[kind, place]}: in all {actual} {_UNITS[kind]} where {ideal} would do"
-        return Finding(kind, place, text, actual - ideal)
+        return Finding(kind, place, text, actual - ideal, self.fixes[kind, place])
 
     def copy(self) -> Log:
         """The same records, to go back to."""
