@@ -37,15 +37,22 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """What every element past the end is, along one axis of a tile."""
+    """What every element past the end is, along one axis of a tile.
+
+    ``centred`` where a mean along the axis was taken from it: it is then another number in each row.
+    """
 
     value: Number
     sources: frozenset[Source] = frozenset()
+    centred: bool = False
 
 
 # For each axis of a tile what stands past the end; None where it is not one known value.
 _Pasts = tuple[_Past | None, _Past | None]
 _UNKNOWN: _Pasts = (None, None)
+
+# What of a number that is not 0 makes another.
+_KEEPS_CENTRED = frozenset("abs mul neg to".split())
 
 _FUNCTIONS: dict[str, Callable[[float], float]] = {
     "exp": math.exp,
@@ -71,7 +78,8 @@ def find_ragged(program: TileProgram) -> tuple[Finding, ...]:
 
     ``(A[i, k] + 1) @ (B[k, j] + 1)`` adds 1 for each of them, ``X[i, k].exp().sum(1)`` as well, and
     ``X[i, k].max(1)`` is 0 where all elements are negative. What is not known to be one value there, as
-    behind a select by position, is not reported.
+    behind a select by position, is not reported; but a mean that is taken from all of a row's block is, as
+    ``(row - mean).abs().sum(1)`` adds the mean's size for each.
     """
     known: dict[Node, _Pasts] = {}
     findings = []
@@ -125,6 +133,9 @@ def _read(node: Node, program: TileProgram) -> _Pasts:
 
 def _combined(node: Node, axis: int, pasts: list[_Past | None]) -> _Past | None:
     """What an elementwise operation gives past the end along an axis."""
+    if node.op == "sub" and pasts[0] is not None and _is_mean(node.args[1], axis):
+        known = pasts[0].sources and math.isfinite(pasts[0].value)
+        return _Past(math.nan, pasts[0].sources, centred=True) if known else None
     values: list[Number] = []
     sources: frozenset[Source] = frozenset()
     for past, arg in zip(pasts, node.args, strict=True):
@@ -133,8 +144,19 @@ def _combined(node: Node, axis: int, pasts: list[_Past | None]) -> _Past | None:
             return None
         values.append(past.value)
         sources |= past.sources
+    if any(past is not None and past.centred for past in pasts):
+        if node.op not in _KEEPS_CENTRED:
+            return None
+        return _Past(0.0, sources) if 0 in values else _Past(math.nan, sources, centred=True)
     value = _value(node, values)
     return None if value is None else _Past(value, sources)
+
+
+def _is_mean(node: Node, axis: int) -> bool:
+    """Whether a tile is a multiple of a sum along an axis."""
+    if node.op == "sum":
+        return node.attr == axis
+    return node.op in ("mul", "div", "to") and any(_is_mean(each, axis) for each in node.args)
 
 
 def _value(node: Node, values: list[Number]) -> Number | None:
@@ -160,10 +182,20 @@ def _finding(node: Node, operands: list[_Pasts], program: TileProgram) -> Findin
         past = operands[0][int(node.attr)]  # type: ignore[arg-type]
         if past is None or not past.sources or past.value == 0:
             return None
+        if past.centred:
+            return Finding(
+                "the sum adds what taking the mean makes of each element past the end of "
+                f"{_names(past.sources, program)}: no pad is right, so choose 0 there with select, as in "
+                "`x - mean if inside else 0` where inside compares iota with the size",
+                node.place,
+                past.sources,
+            )
         adds, sources = past.value, past.sources
     elif node.op == "dot":
         left, right = operands[0][1], operands[1][0]
         if left is None or right is None or not left.sources | right.sources:
+            return None
+        if left.centred or right.centred:
             return None
         adds, sources = left.value * right.value, left.sources | right.sources
         if adds == 0:
@@ -183,7 +215,7 @@ def _finding(node: Node, operands: list[_Pasts], program: TileProgram) -> Findin
 
 def _extreme(node: Node, past: _Past | None, program: TileProgram) -> Finding | None:
     """A maximum that what stands past the end may be, or a minimum."""
-    if past is None or not past.sources:
+    if past is None or not past.sources or past.centred:
         return None
     pad = -math.inf if node.op == "max" else math.inf
     harmless = node.op == "max" and past.value <= 0 and _is_nonnegative(node.args[0])

@@ -26,6 +26,14 @@ def findings(function, pad=0.0):
     return find_ragged(program), program
 
 
+def mean(t, axis):
+    return t.sum(axis) / t.shape[axis]
+
+
+def squares(t):
+    return (t * t).sum(1)
+
+
 QUIET = {
     "plain product": lambda p, A, B: A[0, 1] @ B[1, 0],
     "one side": lambda p, A, B: (A[0, 1] + 1) @ B[1, 0],
@@ -41,6 +49,13 @@ QUIET = {
     "a square": lambda p, A, B: (lambda a: (a * a).max(1))(A[0, 1]),
     "functions of zero": lambda p, A, B: (A[0, 1].sin() + A[0, 1].silu() * A[0, 1].erf()).sum(1),
     "random": lambda p, A, B: (A[0, 1] * p.random(1, 2, [8, 8], "normal")).sum(1),
+    "a mean of no squares": lambda p, A, B: ((A[0, 1] - mean(A[0, 1], 1)) * A[0, 1]).sum(1),
+    "a mean of the other axis": lambda p, A, B: (A[0, 1] - mean(A[0, 1], 0)).sum(1),
+    "a mean and a maximum": lambda p, A, B: (A[0, 1] - mean(A[0, 1], 1)).abs().max(1),
+    "a mean and a product": lambda p, A, B: (A[0, 1] - mean(A[0, 1], 1)) @ B[1, 0],
+    "a mean where it is chosen": lambda p, A, B: squares(
+        (p.iota([1, 8], 1) < 4).select(A[0, 1] - mean(A[0, 1], 1), 0)
+    ),
     "overflow": lambda p, A, B: (A[0, 1] + 1e9).exp().sum(1),
 }
 
@@ -71,6 +86,16 @@ LOUD = {
         lambda p, A, B: (A[0, 1] + B[0, 1] + 1).sum(1),
         "the sum adds 1 ",
         {(0, 1, 8), (1, 1, 8)},
+    ),
+    "a variance": (
+        lambda p, A, B: squares(A[0, 1] - mean(A[0, 1], 1)),
+        "the sum adds what taking the mean makes of each element ",
+        {(0, 1, 8)},
+    ),
+    "deviations": (
+        lambda p, A, B: (A[0, 1] - mean(A[0, 1], 0)).abs().sum(0),
+        "the sum adds what taking the mean makes of each element ",
+        {(0, 0, 8)},
     ),
     "in a loop": (
         lambda p, A, B: p.fold(0, 2, p.zeros([8, 1]), lambda k, acc: acc + A[0, k].exp().sum(1)),
