@@ -26,7 +26,10 @@ _IMMUTABLE = "a tile never changes and needs no copy"
 _CHOOSE = "mask.select(yes, no) chooses by a mask, as in ({it} > 0).select({it}, 0)"
 _TRANSPOSE = "{it}.T has rows and columns exchanged"
 _BITS = "{it}.bitcast(dtype) gives the same bits as another type"
-_OF_SUM = "write it with {it}.sum(axis) and the size {it}.shape[axis]"
+_OF_SUM = (
+    "write it with {it}.sum(axis) and the size of the tensor, x.shape[axis]; that of {it} also counts what "
+    "lies past the tensor's end"
+)
 _BLOCKS = "read a block with A = p.read(tensor, [rows, columns]), then A[i, k]"
 _STORES = "store a block with C = p.write(tensor, [rows, columns]), then C[i, j] = tile"
 _THREADS = (
