@@ -22,6 +22,7 @@ from gizml_tile.grids import Grid
 from gizml_tile.launch import layout, lock, tracing
 from gizml_tile.lowering.tile_passes import exact_sums
 from gizml_tile.lowering.tile_passes.exact_sums import BIAS, COUNT_BITS, FRACTION_BITS, NOT_FINITE, UNIT
+from gizml_tile.lowering.tile_passes.pipeline import settle
 from gizml_tile.nodes import ACCESSES, EFFECTS, READS, Node, Tensor, TileProgram, tensor_of
 from gizml_tile.program import Program, trace
 from gizml_tile.runtime.tensors import TensorInfo, may_overlap
@@ -127,7 +128,9 @@ class ExactSums:
             before.append(_whole(f"{name}_clear", _clear, (sizes, sums), numbers))
             into = program.tensors[number]
             after.append(_whole(f"{name}_finish", _finish, (sizes, sums, into), (*numbers, number)))
-        twice = [Step(make(program), every, False) for make in (exact_sums.sizing, exact_sums.summing)]
+        # Both compute what is added with the same bits, whatever else they do or leave out.
+        settled = settle(program)
+        twice = [Step(make(settled), every, False) for make in (exact_sums.sizing, exact_sums.summing)]
         return cls(program, summed, more, (*before, *twice, *after))
 
     def check(self, infos: Sequence[TensorInfo]) -> None:

@@ -313,6 +313,7 @@ class TileProgram:
 
     ``variants`` are pairs of an operation and the variant that the person wants of it on GPUs. ``records``
     is the number of the tensor that the launch brings for what ``print`` and ``check`` tell, where there are.
+    ``fused`` says that it is decided which products and sums are one operation.
     """
 
     name: str
@@ -325,6 +326,7 @@ class TileProgram:
     approx: bool = False
     variants: tuple[tuple[str, str], ...] = ()
     records: int | None = None
+    fused: bool = False
 
 
 APPROXIMABLE = frozenset("exp exp2 log log2 sin cos sigmoid tanh silu gelu reciprocal".split())

@@ -13,10 +13,13 @@ def fuse_products(program: TileProgram) -> TileProgram:
     """The program with each product that is used once, by an addition beside it, fused into that.
 
     ``a * b + c`` is one fused multiply-add (negated as needed), of two products the left one;
-    ``c + a @ b`` of one shape accumulates into c, before any other choice.
+    ``c + a @ b`` of one shape accumulates into c, before any other choice. This is decided once: what
+    becomes of a program later does not change its numbers.
     """
+    if program.fused:
+        return program
     uses = _count_uses(_regions(program.body))
-    return replace(program, body=_Fusing(uses).region(program.body))
+    return replace(program, body=_Fusing(uses).region(program.body), fused=True)
 
 
 def _fused_function(how: Combining) -> Combining:

@@ -43,3 +43,12 @@ def simplify(program: TileProgram, *, may_alias: bool = False) -> TileProgram:
     for step in passes(may_alias=may_alias):
         program = step(program)
     return program
+
+
+def settle(program: TileProgram) -> TileProgram:
+    """A program whose fused multiply-adds are decided: programs that are made of it compute the same bits."""
+    for step in passes():
+        if program.fused:
+            break
+        program = step(program)
+    return program
