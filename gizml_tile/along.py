@@ -168,7 +168,7 @@ class AlongAxis(Operators):
             lowest, highest = integer_range(I64)
             keys = a.ne(a).select(lowest if descending else highest, _turned(a.bitcast(I64)))
             values, places = keys._sorted(name, axis, keep, descending)
-            return _turned(values).bitcast(F64), places
+            return Ordered((_turned(values).bitcast(F64), places))
         first = a._make("sort", (a,), Sorting(axis, descending, keep))
         return Ordered((first, first._make("part", (first,), 1)))
 
