@@ -8,7 +8,7 @@ comgr does, take some minutes, and say how many texts there were and which spill
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -100,9 +100,13 @@ def reports(texts: Iterable[tuple[str, str, str]], compilers: Compilers, level: 
     LLVM's own passes leave out what has no effect, as in programs that store nothing of what they compute,
     and workgroup memory that nothing is read from.
     """
+    modules = [
+        (name + part, module, arch) for name, text, arch in texts for part, module in modules_of(text)
+    ]
     with ThreadPoolExecutor(2) as pool:
         jobs = {
-            name: (text, arch, pool.submit(compilers.report, text, arch, level)) for name, text, arch in texts
+            name: (text, arch, pool.submit(compilers.report, text, arch, level))
+            for name, text, arch in modules
         }
         found = {name: job.result() for name, (_, _, job) in jobs.items()}
     for name, (text, arch, _) in jobs.items():
@@ -112,6 +116,13 @@ def reports(texts: Iterable[tuple[str, str, str]], compilers: Compilers, level: 
         assert found[name].workgroup <= Target("hip", arch).facts.workgroup_memory, name
         assert (found[name].matrix > 0) == products or (level and not found[name].matrix), name
     return found
+
+
+def modules_of(text: str) -> Iterator[tuple[str, str]]:
+    """The modules of a launch, which has several where its programs run one after the other."""
+    modules = re.split(r"(?m)^(?=target triple)", text)[1:]
+    for number, module in enumerate(modules):
+        yield f", program {number}" if len(modules) > 1 else "", module
 
 
 def source(case, arch):
@@ -132,7 +143,7 @@ def test_the_corpus_becomes_code(number, compilers, whole):
     arch = ARCHS[number]
     texts = ((f"{place}: {case}", source(case, arch), arch) for place, case in chosen.items())
     found = reports(texts, compilers, OPTIMISED if whole else 0)
-    assert len(found) == len(chosen) > 30
+    assert len(found) >= len(chosen) > 30
     told(arch, found)
 
 
