@@ -269,7 +269,7 @@ def test_a_kernel_on_disk(cuda, monkeypatch, tmp_path):
     monkeypatch.setenv(disk_cache.CACHE_VARIABLE, str(tmp_path))
     log = "ptxas info    : Used 32 registers, 4 bytes spill stores, 0 bytes spill loads"
     monkeypatch.setattr(assembler, "assemble", lambda text, arch: (b"\x7fELF code", log))
-    disk_cache.put("a key", assembled(artifact()))
+    disk_cache.put("a key", assembled(artifact()), "code")
     entry = disk_cache.get("a key")
     kernel = restored(entry)
     assert kernel.artifact == artifact()
