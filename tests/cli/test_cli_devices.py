@@ -4,8 +4,6 @@ import json
 import os
 import sys
 
-import pytest
-
 ROOT = os.path.join(os.path.dirname(__file__), "..")
 
 
@@ -90,22 +88,6 @@ def test_apple(command, monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setitem(sys.modules, "torch", None)
     assert "pip install torch" in problem(devices(command), "metal")
-
-
-def test_apple_with_a_gpu(command, monkeypatch):
-    torch = pytest.importorskip("torch")
-    monkeypatch.syspath_prepend(os.path.join(ROOT, "metal"))
-    from fake_mps import FakeMps
-
-    from gizml_tile.runtime.metal import devices as apples
-
-    FakeMps(monkeypatch)
-    apples._name.cache_clear()
-    monkeypatch.setattr(sys, "platform", "darwin")
-    (gpu,) = devices(command)["gpus"]
-    apples._name.cache_clear()
-    assert (gpu["device"], gpu["name"], gpu["arch"]) == ("metal:0", "Apple M3 Max", "apple9")
-    assert gpu["driver"] == f"PyTorch {torch.__version__}"
 
 
 def test_amd():

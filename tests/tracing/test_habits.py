@@ -132,20 +132,6 @@ def test_numpy_values_at_the_left_of_operators():
     trace("left", body)
 
 
-def test_functions_of_torch():
-    torch = pytest.importorskip("torch")
-    functional = torch.nn.functional
-    assert wrong(lambda t: torch.exp(t)).message == (
-        "torch.exp takes tensors, found an F32 tile [8, 8]; write t.exp()"
-    )
-    assert "write e = (t - t.max(1)).exp(), then e / e.sum(1)" in wrong(
-        lambda t: functional.softmax(t, dim=1)
-    ).message
-    assert wrong(lambda t: torch.cat([t, t])).message.startswith("torch.cat takes tensors, found")
-    assert wrong(lambda t: torch.zeros(2) * t).message.startswith("torch.mul takes tensors, found")
-    assert wrong(lambda t: t.to(torch.float16)).message.endswith("write tile.F16")
-
-
 def test_a_value_has_no_digits():
     value = kept(lambda p: p.zeros([8, 8]))
     assert f"{value}" == str(value) == "<Tile [8, 8] F32>"
