@@ -264,7 +264,7 @@ def evaluate(op: str, args: list[Array], dtypes: list[DType], result: DType) -> 
     narrow = any(dtype.is_float and dtype not in (F32, F64) for dtype in dtypes)
     if narrow:
         if op == "fma":
-            raise NotImplementedError(f"fma of {dtypes[0]}: the kernel IR has it for F32 and integers")
+            raise NotImplementedError(f"fma of {dtypes[0]}: the kernel IR has it for F32, F64 and integers")
         args = [to_float32(arg, dtype) for arg, dtype in zip(args, dtypes, strict=True)]
     if op == "fma" and not dtypes[0].is_float:
         return np.asarray(args[0] * args[1] + args[2])

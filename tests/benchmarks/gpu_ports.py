@@ -119,9 +119,10 @@ def gradients() -> Iterator[Case]:
 
     def without_a_trace() -> torch.Tensor:
         torch.use_deterministic_algorithms(True)
-        table.zero_().index_add_(0, ids, g)
-        torch.use_deterministic_algorithms(False)
-        return table
+        try:
+            return table.zero_().index_add_(0, ids, g)
+        finally:
+            torch.use_deterministic_algorithms(False)
 
     for name, exact, peer in (
         ("", False, made),
