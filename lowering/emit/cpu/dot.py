@@ -207,12 +207,24 @@ def _multiply_add(b: Function, shape: DotShape, left: str, right: str, total: st
         return b.call(kind, name, f"{kind} {left}", f"{kind} {right}", f"{kind} {total}")
     if shape.mode == "i16_dot":
         return b.emit(f"add {kind} {total}, {_pair_products(b, shape.vector, left, right)}")
-    pairs = f"<{shape.vector * 2} x bfloat>"
-    name = f"llvm.x86.avx512bf16.dpbf16ps.{shape.vector * 32}"
+    return _bf16_pairs(b, shape.vector, left, right, total)
+
+
+# The instruction for pairs of BF16 takes so many lanes and more.
+_LEAST_OF_PAIRS = 4
+
+
+def _bf16_pairs(b: Function, lanes: int, left: str, right: str, total: str) -> str:
+    """``total`` and the products of two pairs of BF16 in each lane of F32."""
+    if lanes < _LEAST_OF_PAIRS:
+        # Few columns: the vector is filled up.
+        wide = [_resized(b, "float", each, lanes, _LEAST_OF_PAIRS) for each in (left, right, total)]
+        return _resized(b, "float", _bf16_pairs(b, _LEAST_OF_PAIRS, *wide), _LEAST_OF_PAIRS, lanes)
+    kind, pairs = f"<{lanes} x float>", f"<{lanes * 2} x bfloat>"
+    name = f"llvm.x86.avx512bf16.dpbf16ps.{lanes * 32}"
     b.module.declare(name, f"{kind} @{name}({kind}, {pairs}, {pairs})")
-    x = b.emit(f"bitcast {kind} {left} to {pairs}")
-    y = b.emit(f"bitcast {kind} {right} to {pairs}")
-    return b.call(kind, name, f"{kind} {total}", f"{pairs} {x}", f"{pairs} {y}")
+    operands = [b.emit(f"bitcast {kind} {each} to {pairs}") for each in (left, right)]
+    return b.call(kind, name, f"{kind} {total}", *[f"{pairs} {each}" for each in operands])
 
 
 # The sum of two products of I16 in each lane of I32, by the number of lanes.
@@ -223,8 +235,8 @@ def _pair_products(b: Function, lanes: int, left: str, right: str) -> str:
     if lanes not in _PAIR_PRODUCTS:
         # Few columns: the vector is filled up.
         least = min(_PAIR_PRODUCTS)
-        wide = [_resized(b, each, lanes, least) for each in (left, right)]
-        return _resized(b, _pair_products(b, least, *wide), least, lanes)
+        wide = [_resized(b, "i32", each, lanes, least) for each in (left, right)]
+        return _resized(b, "i32", _pair_products(b, least, *wide), least, lanes)
     kind, pairs = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
     name = f"llvm.x86.{_PAIR_PRODUCTS[lanes]}"
     b.module.declare(name, f"{kind} @{name}({pairs}, {pairs})")
@@ -232,7 +244,7 @@ def _pair_products(b: Function, lanes: int, left: str, right: str) -> str:
     return b.call(kind, name, *[f"{pairs} {each}" for each in operands])
 
 
-def _resized(b: Function, value: str, lanes: int, wanted: int) -> str:
+def _resized(b: Function, lane: str, value: str, lanes: int, wanted: int) -> str:
     """A vector with more lanes behind its own, or fewer of them."""
-    kind, numbers = f"<{lanes} x i32>", ", ".join(f"i32 {min(lane, lanes)}" for lane in range(wanted))
+    kind, numbers = f"<{lanes} x {lane}>", ", ".join(f"i32 {min(lane, lanes)}" for lane in range(wanted))
     return b.emit(f"shufflevector {kind} {value}, {kind} zeroinitializer, <{wanted} x i32> <{numbers}>")
