@@ -9,7 +9,6 @@ import itertools
 import math
 from dataclasses import dataclass, field, replace
 
-from gizml_tile.dtypes import DType
 from gizml_tile.lowering.planning import accesses, copies, dots
 from gizml_tile.lowering.planning.ahead import plan_ahead
 from gizml_tile.lowering.planning.along import meeting_layout, meeting_reason
@@ -47,7 +46,7 @@ from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.lowering.planning.specialised import plan_roles
 from gizml_tile.lowering.planning.stages import fast_axis, plan_stages
 from gizml_tile.lowering.planning.variants import Choice
-from gizml_tile.lowering.planning.vectors import Traffic, traffic
+from gizml_tile.lowering.planning.vectors import Traffic, access_cost, traffic
 from gizml_tile.nodes import (
     ACCESSES,
     ALONG,
@@ -448,34 +447,23 @@ def _access_layout(state: Planning, node: Node, tile: Node, shape: tuple[int, in
     home = state.layouts.get(state.classes[tile]) if tile in state.classes else None
     if home is not None and state.specialised is not None and node.op in READS:
         return home  # workgroup memory is for what the copy engine moves
-    dtype = state.program.tensors[tensor_of(node)].dtype
     axis = fast_axis(state.signature, node)
     fast = 1 if axis is None else axis
     moves = [_traffic(state, node, axis)]
     own = accesses.best_blocked(shape, moves, fast, state.target, state.warps)
     if home is None or home.linear.shape != shape:
         return own
-    if 1 in shape or axis is None:
+    # Rows and columns alone move few bytes, but each atomic operation on them goes to memory.
+    if axis is None or (1 in shape and widest_atomic(state.program, node, state.target) is None):
         return home
-    widest = min(_VECTOR_BYTES // dtype.bytes, widest_atomic(state.program, node, state.target) or 16)
-    direct = _efficiency(home, axis, dtype, widest)
-    if direct >= _efficiency(own, axis, dtype, widest):
+    share = access_cost(own.linear, axis, moves[0]) / access_cost(home.linear, axis, moves[0])
+    if share > _CONVERTED_SHARE:
         return home
     state.reasons[node] = (
-        f"converted to {own.name}: {home.name} fills only {direct:.0%} of each 32 bytes that move"
+        f"converted from {home.name} to {own.name}, in {share:.0%} of the accesses and pieces of 32 bytes"
     )
     return own
 
 
-_SECTOR_BYTES = 32
-_VECTOR_BYTES = 16
-
-
-def _efficiency(layout: TileLayout, axis: int, dtype: DType, widest: int) -> float:
-    """How much of the 32-byte pieces of memory that a warp touches at once, by vectors, it uses."""
-    run = 1
-    for name, most in (("register", widest), ("lane", _SECTOR_BYTES)):
-        bases = layout.linear.bases(name)
-        while run < most and (run if axis == 0 else 0, run if axis == 1 else 0) in bases:
-            run *= 2
-    return min(run * dtype.bytes, _SECTOR_BYTES) / _SECTOR_BYTES
+# What a tile that is moved first may take of the accesses that it would take as it is.
+_CONVERTED_SHARE = 0.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gizml_tile.layout import Linear, vector_width
 from gizml_tile.lowering.planning.signature import AccessFacts, Signature
 from gizml_tile.nodes import Elements, Node, TileProgram, View
 
@@ -53,6 +54,18 @@ def best_vector(moves: Sequence[Traffic], lanes: int) -> int:
         return sum(_turns(move, vector, lanes) for move in moves), accesses
 
     return min(vectors, key=cost)
+
+
+def access_cost(layout: Linear, axis: int, move: Traffic) -> float:
+    """The accesses of a warp, and turns of the cache for what they touch, for an element of a tile.
+
+    Elements that differ along the other axis count as never in the same 32 bytes.
+    """
+    run, _ = vector_width(layout.without_replicas(), axis)
+    width = min(run, move.vector)
+    places = set(layout.table("lane"))
+    sectors = {(place[1 - axis], place[axis] * move.bytes // _SECTOR_BYTES) for place in places}
+    return (1 + len(sectors) / _TURN_SECTORS) / (len(places) * width)
 
 
 def _turns(move: Traffic, vector: int, lanes: int) -> float:
