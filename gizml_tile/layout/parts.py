@@ -27,8 +27,8 @@ def part(whole: Linear, rows: Stride, columns: Stride) -> Part | None:
     """Where a part of a tile is, if its own registers hold it in every thread; else None.
 
     The steps are powers of two, and the bits of an axis that the part leaves fixed each a register's alone.
-    In a tile of 8 columns with the register bases (0, 4) and (0, 1), columns 4 to 7 are the registers with
-    the first bit set.
+    Places count modulo the size of the axis. In a tile of 8 columns with the register bases (0, 4) and
+    (0, 1), columns 4 to 7 are the registers with the first bit set.
     """
     gone: dict[int, bool] = {}
     shifts: list[int] = []
@@ -36,6 +36,8 @@ def part(whole: Linear, rows: Stride, columns: Stride) -> Part | None:
         lowest = start + min(step * (count - 1), 0)
         if not is_power_of_two(abs(step)) or not is_power_of_two(count):
             return None
+        if abs(step) * count > whole.shape[axis]:
+            return None  # some elements are there several times
         shift = bit_length(abs(step))
         if lowest >> shift & count - 1:
             return None  # the elements do not differ from the first in single bits
@@ -71,7 +73,7 @@ def around(inner: Linear, shape: tuple[int, int], rows: Stride, columns: Stride)
     further: list[Basis] = []
     scales: list[int] = []
     for axis, (_, step, count) in enumerate((rows, columns)):
-        if not is_power_of_two(abs(step)):
+        if not is_power_of_two(abs(step)) or abs(step) * count > shape[axis]:
             return None
         scales.append(abs(step))
         bits = [1 << bit for bit in ones(shape[axis] - 1) if not abs(step) <= 1 << bit < abs(step) * count]

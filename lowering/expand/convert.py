@@ -146,46 +146,63 @@ def _part(side: Side, first: int, elements: int) -> Side:
 
 
 def _halved(x: Expansion, value: Value, way: Exchange) -> Value:
-    """The halves of a tile one after the other, for a tile that does not fit into workgroup memory.
+    """The halves of a tile one after the other, for a tile that does not fit into workgroup memory."""
+    half = register_half(way.source)
+    if half is None:
+        return _exchanged(x, value, way, way.parts)
+
+    def moved(part: Value, source: Linear, target: Linear) -> Value:
+        return perform(x, part, cheapest(source, target, way.store.element_bytes, x.target.facts.banks))
+
+    return in_halves(x, value, way.source, way.target, half, moved)
+
+
+Half = tuple[int, int, int]  # a bit of the register, and the axis and bit that it moves
+
+
+def in_halves(
+    x: Expansion,
+    value: Value,
+    source: Linear,
+    target: Linear,
+    half: Half,
+    move: Callable[[Value, Linear, Linear], Value],
+) -> Value:
+    """What ``move`` makes of each half of a tile, with the half's layouts, in the layout of the whole.
 
     They differ in one bit of the row or column, which the source has in a register. Where the target
     has it in threads, each gets both halves and keeps its own.
     """
-    found = _register_half(way.source)
-    if found is None:
-        return _exchanged(x, value, way, way.parts)
-    register_bit, axis, bit = found
-    source = without_bit(way.source, axis, bit)
-    source = source.with_bases(
-        "register", [basis for at, basis in enumerate(source.bases("register")) if at != register_bit]
-    )
-    target = without_bit(way.target, axis, bit)
-    part = cheapest(source, target, way.store.element_bytes, x.target.facts.banks)
+    register_bit, axis, bit = half
+    source, part = (without_bit(each, axis, bit) for each in (source, target))
+    bases = list(source.bases("register"))
+    del bases[register_bit]
+    source = source.with_bases("register", bases)
     halves = []
-    for half in (0, 1):
-        own = [each for each in range(value.count) if each >> register_bit & 1 == half]
-        halves.append(perform(x, x.build.pick(value, own), part))
+    for number in (0, 1):
+        own = [each for each in range(value.count) if each >> register_bit & 1 == number]
+        halves.append(move(x.build.pick(value, own), source, part))
     both = x.build.join(halves)
-    count = way.target.size("register")
-    of_register = [place[axis] >> bit & 1 for place in way.target.table("register")]
+    count = target.size("register")
+    of_register = [place[axis] >> bit & 1 for place in target.table("register")]
     near, far = (
-        x.build.pick(both, [each + count * (half ^ flip) for each, half in enumerate(of_register)])
+        x.build.pick(both, [each + count * (own ^ flip) for each, own in enumerate(of_register)])
         for flip in (0, 1)
     )
-    lanes, warps = ([basis[axis] >> bit & 1 for basis in way.target.bases(name)] for name in ("lane", "warp"))
+    lanes, warps = ([basis[axis] >> bit & 1 for basis in target.bases(name)] for name in ("lane", "warp"))
     if not any((*lanes, *warps)):
         return near
     other = x.build.map("ne", thread_part(x.build, lanes, warps), x.build.constant(0, I32))
     return x.build.select(other, far, near)
 
 
-def _register_half(layout: Linear) -> tuple[int, int, int] | None:
-    """A register bit that alone moves one bit of the row or column, and nothing else: with axis and bit."""
+def register_half(layout: Linear, along: int | None = None) -> Half | None:
+    """A register bit that alone moves one bit of the row or column, and nothing else; ``along`` an axis."""
     everywhere = [basis for name in layout.names for basis in layout.bases(name)]
     for number, basis in reversed(list(enumerate(layout.bases("register")))):
         axis = 0 if basis[0] else 1
         size = basis[axis]
-        if basis[1 - axis] or size & (size - 1) or not size:
+        if basis[1 - axis] or size & (size - 1) or not size or along == 1 - axis:
             continue
         if sum(bool(each[axis] & size) for each in everywhere) == 1:
             return number, axis, size.bit_length() - 1

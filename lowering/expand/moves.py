@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gizml_tile.dtypes import I32
 from gizml_tile.layout import Linear, parts
 from gizml_tile.layout.shuffle import copies
 from gizml_tile.lowering.expand import storage
+from gizml_tile.lowering.expand.convert import in_halves, register_half
 from gizml_tile.lowering.expand.expansion import Expansion, Move
 from gizml_tile.lowering.expand.places import coordinate
 from gizml_tile.lowering.expand.shared import store_shared
@@ -98,30 +101,51 @@ def _spread(x: Expansion, node: Node) -> TileLayout:
 
 
 def _through_memory(x: Expansion, node: Node, value: Value, source: TileLayout, target: TileLayout) -> Value:
-    """The elements of a slice from a copy of the operand in workgroup memory, row by row."""
+    """The elements of a slice by way of workgroup memory; masks travel as bytes."""
     rows, columns = node.args[0].shape
     dtype = value.dtype
     assert dtype is not None
     stored = storage.to_storage(x.build, value)
     assert stored.dtype is not None
-    buffer = x.memory.allocate("slice", stored.dtype, rows * columns)
-    tile = SharedTile(stored.dtype, (rows, columns), _bits(rows, columns), _bits(columns, 1), "rows")
-    x.memory.before_write(buffer)
-    store_shared(x, buffer, tile, None, stored, source)
-    x.memory.before_read(buffer)
-    linear = target.linear.without_replicas()
-    width = _width(linear, slices(node.attr)[1], 16 // stored.dtype.bytes)
-    offsets, constants = _offsets(x.build, linear, slices(node.attr), columns)
-    access = Access(WORKGROUP, buffer, width, tuple((0, each) for each in constants[::width]))
-    loaded = x.build.load(access, offsets, stored.dtype)
-    x.memory.release(buffer)
-    what = f"[{rows}, {columns}] {dtype.text} from {source.name} to a part of it in {target.name}"
+    width = _width(target.linear.without_replicas(), slices(node.attr)[1], 16 // stored.dtype.bytes)
     bytes_ = rows * columns * stored.dtype.bytes
+    what = f"[{rows}, {columns}] {dtype.text} from {source.name} to a part of it in {target.name}"
     text = f"{what} by workgroup memory: {bytes_} bytes, loads of {width * stored.dtype.bytes} bytes"
     turns = 2 * bytes_ // (4 * x.target.facts.banks)
     x.moves.append(Move(x.build.place, text, x.user, node.args[0], turns, turns))
-    moved = storage.from_storage(x.build, loaded, dtype)
-    return x.build.pick(moved, copies(target.linear))
+    moved = _copied(x, slices(node.attr), stored, source.linear, target.linear)
+    return storage.from_storage(x.build, moved, dtype)
+
+
+def _copied(
+    x: Expansion, taken: tuple[Steps, Steps], value: Value, source: Linear, target: Linear
+) -> Value:
+    """The elements from a copy of the operand, row by row; of halves of it in turn where it does not fit.
+
+    Halves are made along an axis of which all is taken.
+    """
+    dtype, (rows, columns) = value.dtype, source.shape
+    assert dtype is not None
+    if not x.memory.fits(rows * columns * dtype.bytes, x.memory.limit):
+        for axis, steps in enumerate(taken):
+            half = register_half(source, axis) if steps == Steps.whole(source.shape[axis]) else None
+            if half is not None:
+                own = Steps.whole(steps.size // 2)
+                parts = (own, taken[1]) if axis == 0 else (taken[0], own)
+                return in_halves(x, value, source, target, half, partial(_copied, x, parts))
+    buffer = x.memory.allocate("slice", dtype, rows * columns)
+    tile = SharedTile(dtype, (rows, columns), _bits(rows, columns), _bits(columns, 1), "rows")
+    x.memory.before_write(buffer)
+    store_shared(x, buffer, tile, None, value, TileLayout("operand", source))
+    x.memory.before_read(buffer)
+    linear = target.without_replicas()
+    width = _width(linear, taken[1], 16 // dtype.bytes)
+    offsets, places = _offsets(x.build, linear, taken, source.shape, width)
+    loaded = x.build.load(Access(WORKGROUP, buffer, width, places), offsets, dtype)
+    x.memory.release(buffer)
+    if taken[1].step < 0:
+        loaded = x.build.pick(loaded, [number ^ width - 1 for number in range(loaded.count)])
+    return x.build.pick(loaded, copies(target))
 
 
 def _bits(size: int, scale: int) -> tuple[int, ...]:
@@ -130,23 +154,45 @@ def _bits(size: int, scale: int) -> tuple[int, ...]:
 
 
 def _offsets(
-    build: Builder, linear: Linear, taken: tuple[Steps, Steps], columns: int
-) -> tuple[Value, list[int]]:
-    """Where a thread's elements are in the copy: its own part, and each register's constant."""
+    build: Builder, linear: Linear, taken: tuple[Steps, Steps], shape: tuple[int, int], width: int
+) -> tuple[Value, tuple[tuple[int, int], ...]]:
+    """Where a thread's vectors are in the copy, each by a register and a constant.
+
+    Along an axis of which a slice leaves the end each place needs a register of its own, modulo the size.
+    """
     total = build.constant(0, I32)
-    constants = [0] * linear.size("register")
-    for axis, (steps, scale) in enumerate(zip(taken, (columns, 1), strict=True)):
+    constants = [0] * (linear.size("register") // width)
+    wrapped: list[tuple[Value, list[int], int, int]] = []
+    for axis, (steps, scale) in enumerate(zip(taken, (shape[1], 1), strict=True)):
         thread, registers = coordinate(build, linear, axis)
-        total = build.add(total, build.map("mul", thread, build.constant(steps.step * scale, I32)))
-        constants = [
-            before_it + (steps.start + steps.step * each) * scale
-            for before_it, each in zip(constants, registers, strict=True)
-        ]
+        thread = build.map("mul", thread, build.constant(steps.step, I32))
+        # Of neighbours in reverse order the last one is the first in memory.
+        ahead = width - 1 if axis == 1 and steps.step < 0 else 0
+        firsts = [steps.start + steps.step * (each + ahead) for each in registers[::width]]
+        if _leaves(steps, shape[axis]):
+            wrapped.append((thread, firsts, shape[axis], scale))
+            continue
+        total = build.add(total, build.map("mul", thread, build.constant(scale, I32)))
+        constants = [before + each * scale for before, each in zip(constants, firsts, strict=True)]
     # Steps backwards are taken off a thread's part, so that what is added to it is never negative.
     least = min(constants)
     if least:
         total = build.add(total, build.constant(least, I32))
-    return total, [each - least for each in constants]
+    together = list(zip(*(firsts for _, firsts, _, _ in wrapped), strict=True)) or [()] * len(constants)
+    distinct = list(dict.fromkeys(together))
+    for number, (thread, _, size, scale) in enumerate(wrapped):
+        places = build.add(thread, build.constant([each[number] for each in distinct], I32))
+        places = build.map("and", places, build.constant(size - 1, I32))
+        total = build.add(total, build.map("mul", places, build.constant(scale, I32)))
+    return total, tuple(
+        (distinct.index(which), each - least) for which, each in zip(together, constants, strict=True)
+    )
+
+
+def _leaves(steps: Steps, size: int) -> bool:
+    """Whether places of a slice lie beyond either end of an axis."""
+    last = steps.start + steps.step * (steps.size - 1)
+    return not (0 <= steps.start < size and 0 <= last < size)
 
 
 def _width(linear: Linear, steps: Steps, most: int) -> int:
@@ -155,11 +201,15 @@ def _width(linear: Linear, steps: Steps, most: int) -> int:
     threads = [*linear.bases("lane"), *linear.bases("warp")]
     bits = 0
     while (
-        steps.step == 1 and bits < len(registers) and 1 << bits < most and registers[bits] == (0, 1 << bits)
+        abs(steps.step) == 1
+        and bits < len(registers)
+        and 1 << bits < most
+        and registers[bits] == (0, 1 << bits)
     ):
         bits += 1
-    while any(
-        each % (1 << bits) for each in (steps.start, *(column for _, column in (*registers[bits:], *threads)))
-    ):
+    # Backwards a vector ends where the slice begins.
+    first = steps.start + 1 if steps.step < 0 else steps.start
+    columns = [column for _, column in (*registers[bits:], *threads)]
+    while any(each % (1 << bits) for each in (first, *columns)):
         bits -= 1
     return 1 << bits

@@ -47,6 +47,7 @@ from gizml_tile.lowering.planning.specialised import plan_roles
 from gizml_tile.lowering.planning.stages import fast_axis, plan_stages
 from gizml_tile.lowering.planning.variants import Choice
 from gizml_tile.lowering.planning.vectors import Traffic, access_cost, traffic
+from gizml_tile.lowering.planning.wrapped import wrap_slices
 from gizml_tile.nodes import (
     ACCESSES,
     ALONG,
@@ -107,7 +108,7 @@ def plan(
     the device, or computes in F64 where the device does not.
     """
     check_types(program, target)
-    program, signature = cut_products(sink_scales(program), target, signature)
+    program, signature = cut_products(sink_scales(wrap_slices(program)), target, signature)
     uses = find_uses(program)
     reads_and_puts = [node for node in program.body.walk() if node.op in ACCESSES]
     state = Planning(
