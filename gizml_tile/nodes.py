@@ -72,8 +72,8 @@ result                    loop or cond                     which of its values
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from gizml_tile.dtypes import F32, F64, I32, I64, MASK, U32, U64, DType, math_dtype
 from gizml_tile.errors import Place
@@ -313,7 +313,8 @@ class TileProgram:
 
     ``variants`` are pairs of an operation and the variant that the person wants of it on GPUs. ``records``
     is the number of the tensor that the launch brings for what ``print`` and ``check`` tell, where there are.
-    ``fused`` says that it is decided which products and sums are one operation.
+    ``fused`` says that it is decided which products and sums are one operation. ``written`` has the shapes
+    that the person wrote of tiles which are computed in larger ones, by their place and the larger shape.
     """
 
     name: str
@@ -327,6 +328,11 @@ class TileProgram:
     variants: tuple[tuple[str, str], ...] = ()
     records: int | None = None
     fused: bool = False
+    written: Mapping[tuple[Place | None, Shape], Shape] = field(default_factory=dict)
+
+    def written_shape(self, node: Node) -> Shape:
+        """The shape that the person wrote of a tile."""
+        return self.written.get((node.place, node.shape), node.shape)
 
 
 APPROXIMABLE = frozenset("exp exp2 log log2 sin cos sigmoid tanh silu gelu reciprocal".split())

@@ -273,8 +273,8 @@ def described(plan: Plan, node: Node) -> str:
     """A node in a few words: what it does, with which tensor or types."""
     words = attribute(node, plan.program)
     if node.op == "dot":
-        a, b = node.args[0], node.args[1]
-        return f"dot [{a.shape[0]}, {a.shape[1]}] {a.dtype} x [{b.shape[0]}, {b.shape[1]}] {b.dtype}"
+        a, b = (f"{list(plan.program.written_shape(arg))} {arg.dtype}" for arg in node.args[:2])
+        return f"dot {a} x {b}"
     if isinstance(node.attr, Combining):
         return f"{node.op} axis {node.attr.axis}"  # its function is in the program's text
     return f"{node.op} {words}".strip()

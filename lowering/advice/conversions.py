@@ -22,9 +22,9 @@ def slow_conversions(found: Prediction, moves: Sequence[Move]) -> Iterator[Advic
         if move.user is None or loop is None or not move.turns:
             continue
         maker, taker = _ends(move, uses)
-        rows, columns = maker.shape
+        shape = list(found.plan.program.written_shape(maker))
         text = (
-            f"a [{rows}, {columns}] tile goes through workgroup memory in every turn of the loop at "
+            f"a {shape} tile goes through workgroup memory in every turn of the loop at "
             f"{line_of(loop.place)}, from the {_named(maker)} to the {_named(taker)}, as the two have its "
             "elements in different threads"
         )

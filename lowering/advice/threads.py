@@ -46,7 +46,7 @@ def replicated_work(found: Prediction) -> Iterator[Advice]:
         return  # all have work: what they repeat is what a reduction left of it
     text = (
         f"{copies[most]} threads each compute the same elements here, as the workgroup has {plan.threads} "
-        f"and the largest tile is [{rows}, {columns}]"
+        f"and the largest tile is {list(plan.program.written_shape(largest))}"
     )
     fits = max(rows * columns // plan.target.facts.lanes, 1)
     if plan.program.warps and fits < plan.warps:

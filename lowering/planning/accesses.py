@@ -136,35 +136,43 @@ def _variants(
         if vector <= 1:
             break
         name = f"vector {vector * size} bytes"
-        refusal = _why_not(view, layout, signature, axis, vector, size)
         grain = 0 if axis is None else facts.grain[axis - 2 + len(facts.grain)]
-        if refusal is not None or grain >= vector:
-            yield vector, False, Candidate.of(name, refusal)
-        elif view.mode == "at" and not view.visible:
+        by_blocks = grain < vector and view.mode == "at" and not view.visible
+        refusal = _why_not(view, signature, axis, vector, size)
+        if refusal is None and grain < vector and not by_blocks:
+            reason = f"offsets or the size are only known to be multiples of {grain}"
+            refusal = Refusal(Cause.OFFSET, reason)
+        # The layout last: it has no more neighbours where all that stands before it asks for few.
+        refusal = refusal or _scattered(layout, axis, vector)
+        if refusal is None and by_blocks:
             # A block's offset is a multiple of its own size, so the tensor's size it is that does not fit.
             reason = f"by whole blocks; the end, as the size is only known to be a multiple of {grain}, "
             yield vector, True, Candidate(name, True, reason + "goes by elements")
         else:
-            reason = f"offsets or the size are only known to be multiples of {grain}"
-            yield vector, False, Candidate.of(name, Refusal(Cause.OFFSET, reason))
+            yield vector, False, Candidate.of(name, refusal)
     yield 1, False, Candidate("element", True, "")
 
 
-def _why_not(
-    view: View, layout: TileLayout, signature: Signature, axis: int | None, vector: int, size: int
-) -> Refusal | None:
-    """What forbids a vector of so many elements, whatever the offsets; None where nothing does."""
+def _why_not(view: View, signature: Signature, axis: int | None, vector: int, size: int) -> Refusal | None:
+    """What forbids a vector of so many elements, whatever offsets and layout; None where nothing does."""
     if axis is None:
         return Refusal(Cause.STRIDES, "no axis of the block is contiguous in memory")
     along = "columns" if axis == 1 else "rows"
     if vector > view.shape[axis]:
-        return Refusal(Cause.EXTENT, f"the block has only {counted(view.shape[axis], along)}")
-    run, _ = vector_width(layout.linear.without_replicas(), axis)
-    if vector > run:
-        text = f"a thread has only {counted(run, 'neighbouring ' + along)} in the layout {layout.name}"
-        return Refusal(Cause.LAYOUT, text)
+        shape = (1, *(view.visible or view.block))[-2:]
+        return Refusal(Cause.EXTENT, f"the block has only {counted(shape[axis], along)}")
     alignment = signature.alignments[view.tensor]
     if alignment < vector * size:
         text = f"address and strides are only known to be multiples of {alignment} bytes"
         return Refusal(Cause.ALIGNMENT, text)
     return None
+
+
+def _scattered(layout: TileLayout, axis: int | None, vector: int) -> Refusal | None:
+    """Why a layout has no vector of so many elements along an axis; None where it has."""
+    assert axis is not None
+    run, _ = vector_width(layout.linear.without_replicas(), axis)
+    if vector <= run:
+        return None
+    along = "neighbouring columns" if axis == 1 else "neighbouring rows"
+    return Refusal(Cause.LAYOUT, f"a thread has only {counted(run, along)} in the layout {layout.name}")

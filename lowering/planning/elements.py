@@ -126,12 +126,12 @@ def _why_not(
         return f"the tile has only {elements.shape[axis]} {along}"
     if node.op in READS and is_masked_along(node, axis) and _is_written(program, signature, elements.tensor):
         return f"the mask may differ between neighbouring {along}, of which others may be written meanwhile"
-    run, _ = vector_width(layout.linear.without_replicas(), axis)
-    if vector > run:
-        return f"a thread has only {counted(run, 'neighbouring ' + along)} in the layout {layout.name}"
     alignment = signature.alignments[elements.tensor]
     if alignment < vector * size:
         return f"address and strides are only known to be multiples of {alignment} bytes"
     if facts.grain[axis] < vector:
         return f"places or the size are only known to be multiples of {facts.grain[axis]}"
+    run, _ = vector_width(layout.linear.without_replicas(), axis)
+    if vector > run:
+        return f"a thread has only {counted(run, 'neighbouring ' + along)} in the layout {layout.name}"
     return None

@@ -50,7 +50,7 @@ def check_registers(
         needed = [tile_registers(tile, homes[tile]) for tile in tiles if tile in homes]
         if sum(needed) <= limit:
             continue
-        what = "the tiles that this loop carries take" if node.regions else f"the {_described(node)} takes"
+        what = "the tiles that this loop carries take" if node.regions else f"the {_described(program, node)}"
         threads = warps * target.facts.lanes
         raise TileError(
             f"{what} {sum(needed)} registers of each of {threads} threads and a thread has {limit}; "
@@ -63,9 +63,10 @@ def check_registers(
 _NAMES = {"const": "constant", "result": "loop or branch", "scalar": "number", "part": "second result"}
 
 
-def _described(node: Node) -> str:
-    what = _NAMES.get(node.op, node.op)
-    return f"[{node.shape[0]}, {node.shape[1]}] {node.dtype} tile of this {what}"
+def _described(program: TileProgram, node: Node) -> str:
+    shape, what = program.written_shape(node), _NAMES.get(node.op, node.op)
+    computed = "" if shape == node.shape else f", which is computed as {list(node.shape)},"
+    return f"{list(shape)} {node.dtype} tile of this {what}{computed} takes"
 
 
 def _advice(target: Target, warps: int, needed: int) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from gizml_tile.dtypes import I32, MASK, DType, integer_range
-from gizml_tile.errors import TileError
+from gizml_tile.errors import Place, TileError
 from gizml_tile.nodes import (
     ALONG,
     EFFECTS,
@@ -24,6 +24,7 @@ from gizml_tile.nodes import (
     Places,
     Random,
     Region,
+    Shape,
     Slice,
     Sorting,
     Steps,
@@ -48,7 +49,17 @@ def pad(program: TileProgram) -> TileProgram:
     """The program with powers of two for all sizes; the same where they are such already."""
     if all(_is_plain(node) for node in program.body.walk()):
         return program
-    return replace(program, body=_Padding(program).region(program.body, program.body.params))
+    body = _Padding(program).region(program.body, program.body.params)
+    return replace(program, body=body, written=_written(program))
+
+
+def _written(program: TileProgram) -> dict[tuple[Place | None, Shape], Shape]:
+    """The shapes of tiles by their place and the shape that they grow to, where a place has but one."""
+    found: dict[tuple[Place | None, Shape], set[Shape]] = {}
+    for node in program.body.walk():
+        if node.is_tile:
+            found.setdefault((node.place, padded(node.shape)), set()).add(node.shape)
+    return {key: shapes.pop() for key, shapes in found.items() if len(shapes) == 1}
 
 
 def grown_blocks(program: TileProgram) -> Iterator[str]:

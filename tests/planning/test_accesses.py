@@ -54,9 +54,13 @@ def test_why_not_a_wider_vector():
     narrow = TileLayout("narrow", blocked((16, 32), (1, 0), 1))
     wanted = "a thread has only 1 neighbouring column in the layout narrow"
     assert refusal(layout=narrow) == (1, wanted)
+    # Where memory has no wider pieces, layouts have no more neighbours either: memory is the reason.
+    wanted = "address and strides are only known to be multiples of 8 bytes"
+    assert refusal(layout=narrow, alignment=8) == (1, wanted)
     shifted = AccessFacts((True, True), (16, 2), True)
     wanted = "offsets or the size are only known to be multiples of 2"
     assert refusal(facts=shifted, window=True) == (2, wanted)
+    assert refusal(facts=shifted, window=True, layout=narrow) == (1, wanted)
 
 
 def test_whole_blocks_take_the_wide_path_where_only_the_end_is_ragged():

@@ -60,6 +60,13 @@ MISTAKES = [
         "use smaller blocks",
     ),
     (
+        square,
+        {"B": 300},
+        "value = p.read",
+        "the [300, 300] F16 tile of this read, which is computed as [512, 512], takes 512 registers of each "
+        "of 512 threads and a thread has 128; use smaller blocks",
+    ),
+    (
         product,
         {"B": 256},
         "for k in range",
@@ -98,6 +105,11 @@ def test_what_does_not_fit(kernel, named, line, message):
     error = caught.value
     assert error.message == message
     assert error.filename == __file__ and line in str(error).splitlines()[1]
+
+
+def test_products_are_told_in_the_sizes_that_were_written():
+    text = product.explain(X[:96, :80], Y[:80, :48], OUT[:96, :48], kind="cuda", arch="sm_80", B=48, K=80)
+    assert "dot [48, 80] F16 x [80, 48] F16: dot" in text, text
 
 
 def test_accumulators_of_one_loop_count_together():

@@ -90,6 +90,23 @@ def test_powers_of_two_stay_as_they_are():
     assert pad(given.program) is given.program
 
 
+def test_written_sizes_are_known_where_a_place_has_one():
+    x = np.ones((96, 80), np.float32)
+
+    def body(p):
+        X = p.read(x, [48, 80])
+        for size in (3, 4):
+            t = X.at([0, 0]) * 2
+            p.write(x, [size, 80]).put(t[:size], [0, 0])
+
+    grown = pad(trace("program", body, grid_rank=1).program)
+    nodes = [node for node in grown.body.walk() if node.op in ("read", "mul", "slice")]
+    assert [(node.op, grown.written_shape(node)) for node in nodes] == [
+        *(("read", (48, 80)), ("mul", (48, 80)), ("slice", (4, 128))),  # once of 3 rows, once of 4
+        *(("read", (48, 80)), ("mul", (48, 80)), ("slice", (4, 128))),
+    ]
+
+
 def test_zeros_are_not_made_twice():
     """Blocks whose pad is zero are operands of products and sums as they are."""
     a, b = np.ones((96, 80), np.float32), np.ones((80, 48), np.float32)
