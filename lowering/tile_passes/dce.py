@@ -27,6 +27,7 @@ class _Liveness:
         self._work: list[Node] = []
         self._stores: list[Node] = []
         self._survey(program.body, None)
+        self._find_same(program.body)
 
     def resolve(self, node: Node) -> Node:
         """The node itself, or what a carried value that never changes is."""
@@ -81,28 +82,52 @@ class _Liveness:
         for node in region.nodes:
             if node.op in EFFECTS:
                 self._stores.append(node)
-            elif node.op == "result":
-                assert isinstance(node.attr, int)
-                kept = self._unchanged(node.args[0], node.attr)
-                if kept is not None:
-                    self.same[node] = kept
             elif node.regions:
                 self.slots[node] = set()
-                # Inside first: an inner loop that changes nothing leaves this one nothing to carry.
                 for inner in node.regions:
                     self._survey(inner, node)
-                for number in range(len(node.args) - 3 if node.op == "loop" else 0):
-                    kept = self._unchanged(node, number)
-                    if kept is not None:
-                        self.same[node.regions[0].params[number + 1]] = kept
 
-    def _unchanged(self, node: Node, number: int) -> Node | None:
+    def _find_same(self, region: Region) -> None:
+        """Find what the values of loops and branches of a region are anyway."""
+        for node in region.nodes:
+            if node.op == "loop":
+                self._find_unchanged(node)
+            elif node.op == "result":
+                self.same.pop(node, None)
+                assert isinstance(node.attr, int)
+                kept = self._kept(node.args[0], node.attr)
+                if kept is not None:
+                    self.same[node] = kept
+            else:
+                for inner in node.regions:
+                    self._find_same(inner)
+
+    def _find_unchanged(self, loop: Node) -> None:
+        """Find what no turn of a loop changes: all that it carries, until a turn is seen to change it.
+
+        So ``x`` stays what it was in turns that give ``x`` one way and what it was before the loop the other.
+        """
+        (region,) = loop.regions
+        carried = list(zip(region.params[1:], loop.args[3:], region.results, strict=True))
+        self.same.update((each, init) for each, init, _ in carried)
+        while True:
+            self._find_same(region)
+            changed = [
+                each
+                for each, init, result in carried
+                if each in self.same and self.resolve(result) is not self.resolve(init)
+            ]
+            if not changed:
+                return
+            for each in changed:
+                del self.same[each]
+
+    def _kept(self, node: Node, number: int) -> Node | None:
         """What a loop carries and no turn changes, or what both ways of a branch give."""
-        results = [self.resolve(region.results[number]) for region in node.regions]
-        if node.op == "cond":
-            return results[0] if results[0] is results[1] else None
-        init, param = node.args[3 + number], node.regions[0].params[number + 1]
-        return init if results[0] in (init, self.resolve(init), param, self.resolve(param)) else None
+        if node.op == "loop":
+            return self.same.get(node.regions[0].params[number + 1])
+        one, other = (self.resolve(region.results[number]) for region in node.regions)
+        return one if one is other else None
 
 
 class _Rebuilding:

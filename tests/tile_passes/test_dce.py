@@ -94,6 +94,50 @@ def test_carried_values_that_never_change_are_what_they_were():
     assert [len(loop.args) - 3 for loop in loops] == [1, 1]
 
 
+def test_what_nested_branches_leave_as_it_was_is_not_carried():
+    """One way gives the carried value and the other what it was before the loop: the same."""
+
+    def body(p, x, y, n, out, ints):
+        X, C = p.read(x, [8, 8]), p.write(out, [8, 8])
+        start = X[1, 1]
+
+        def turn(k, carried):
+            acc, kept, other = carried
+            kept_too = p.cond(
+                k < 1,
+                lambda: p.cond(p.id(0) < 1, lambda: kept, lambda: start),
+                lambda: p.fold(0, k, other, lambda j, inner: p.cond(j < 2, lambda: inner, lambda: kept)),
+            )
+            return [acc + kept * other, other, kept_too]
+
+        acc, kept, other = p.loop(0, 3, [p.zeros([8, 8]), start, start], turn)
+        C[0, 0] = acc + kept + other
+
+    after = after_dce(body)
+    assert "cond" not in operations(after)
+    (loop,) = [node for node in after.body.walk() if node.op == "loop"]
+    assert len(loop.args) == 3 + 1
+
+
+def test_what_a_nested_branch_changes_stays_carried():
+    def body(p, x, y, n, out, ints):
+        X, C = p.read(x, [8, 8]), p.write(out, [8, 8])
+        start = X[1, 1]
+
+        def turn(k, carried):
+            one, other, _ = carried
+            new = p.cond(k < 1, lambda: one, lambda: p.cond(k < 2, lambda: one + 1, lambda: start))
+            # The other follows a turn later, and the third two turns later.
+            return [new, one, other]
+
+        one, other, third = p.loop(0, 3, [start, start, start], turn)
+        C[0, 0] = one
+        C[0, 1] = other + third
+
+    (loop,) = [node for node in after_dce(body).body.walk() if node.op == "loop"]
+    assert len(loop.args) == 3 + 3
+
+
 def test_branch_values_that_nobody_needs_go():
     def body(p, x, y, n, out, ints):
         X, C = p.read(x, [8, 8]), p.write(out, [8, 8])
