@@ -50,7 +50,7 @@ def count(
     """The counts of a launch on tensors of such shapes and so many bytes of memory.
 
     None where it is not known how many turns loops take. What programs read of a tensor, or write, counts
-    once. Of a branch the first way counts.
+    once. Of a branch the way with more operations counts.
     """
     programs = math.prod(grid)
     found = turns(program, shapes, grid, scalars)
@@ -80,8 +80,8 @@ def _with_loops(region: Region, loop: Node | None) -> list[tuple[Node, Node | No
     found: list[tuple[Node, Node | None]] = []
     for node in region.nodes:
         found.append((node, loop))
-        for inner in node.regions[:1]:
-            found += _with_loops(inner, node if node.op == "loop" else loop)
+        ways = [_with_loops(inner, node if node.op == "loop" else loop) for inner in node.regions]
+        found += max(ways, key=lambda way: len(way), default=[])
     return found
 
 

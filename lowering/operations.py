@@ -28,7 +28,8 @@ def how(plan: Plan, node: Node, moves: Iterable[Move]) -> str | None:
         case "loop":
             return _loop(plan, node)
         case "cond":
-            return "all threads of a program go the same way, and only that arm runs"
+            told = "all threads of a program go the same way, and only that arm runs"
+            return f"{told}; the longer one is counted"
         case "element":
             return "every thread reads the same number, as an index has to be known to all"
         case "scatter" if isinstance(node.attr, Elements) and node.attr.combine:

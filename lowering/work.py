@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from gizml_tile.dtypes import F64, DType
@@ -225,12 +226,14 @@ def _times(
 
 @dataclass(frozen=True, slots=True)
 class _Counting:
-    """What is counted, of which workgroup of a cluster, and by how many warps it is run."""
+    """What is counted, of which workgroup of a cluster, and by how many warps it is run; where the person's
+    branches stand."""
 
     plan: Plan
     kernel: Kernel
     rank: int
     warps: int
+    branches: frozenset[Place | None]
 
     @property
     def threads(self) -> int:
@@ -244,9 +247,10 @@ def parts_of(plan: Plan, kernel: Kernel) -> Iterator[Part]:
     of a cluster's workgroups their average.
     """
     title = "outside of loops" if _has_loop(kernel.body) else "all of it"
+    branches = frozenset(node.place for node in plan.program.body.walk() if node.op == "cond")
     found: dict[tuple[str, tuple[Instruction, ...]], Part] = {}
     for rank in range(plan.cluster_size):
-        counting = _Counting(plan, kernel, rank, plan.warps)
+        counting = _Counting(plan, kernel, rank, plan.warps, branches)
         for part in _parts(counting, kernel.body, title, ()):
             mean = found.setdefault((part.title, part.loops), replace(part, lines={}))
             _add_lines(mean.lines, part.lines, 1 / plan.cluster_size)
@@ -296,18 +300,29 @@ def _count(counting: _Counting, block: Block, lines: Lines, inner: list[Instruct
             inner.append(instruction)
             continue
         if instruction.blocks:
-            _count(counting, instruction.blocks[_way(counting, instruction)], lines, inner)
+            _count(counting, _way(counting, instruction), lines, inner)
         _add(counting, instruction, lines.setdefault(instruction.place, Work()))
 
 
-def _way(counting: _Counting, branch: Instruction) -> int:
-    """Which block of a branch counts: where workgroups of a cluster part the own one's, else the first."""
+def _way(counting: _Counting, branch: Instruction) -> Block:
+    """Which block of a branch counts: of the person's the one that takes longer, where workgroups of a
+    cluster part the own one's, else the first."""
+    if branch.place in counting.branches:
+        return max(branch.blocks, key=partial(_length, counting))
     if branch.op == "update":
-        return 0
+        return branch.blocks[0]
     (mask,) = branch.args
     if mask.op not in ("eq", "ne") or mask.args[0].op != "rank":
-        return 0
-    return int((counting.rank == mask.args[1].attr) != (mask.op == "eq"))
+        return branch.blocks[0]
+    return branch.blocks[(counting.rank == mask.args[1].attr) != (mask.op == "eq")]
+
+
+def _length(counting: _Counting, block: Block) -> tuple[int, float]:
+    """How long a block takes, to compare: loops, of which nobody may know the turns, longer than all else."""
+    lines: Lines = {}
+    inner: list[Instruction] = []
+    _count(counting, block, lines, inner)
+    return len(inner), max(total(lines).seconds(counting.plan.target).values(), default=0)
 
 
 def _add(counting: _Counting, i: Instruction, work: Work) -> None:

@@ -105,6 +105,12 @@ def slow_loops(found: Prediction) -> Iterator[Advice]:
             if refusal.cause is Cause.OVERLAP:
                 text += "as a written tensor shares memory with another one"
                 fix = WRITE_APART
+            elif refusal.cause is Cause.BRANCH:
+                text += f"as {refusal.text}, which a return before it makes, too"
+                fix = (
+                    "let the loop have no turns instead, as in `for k in range(n if wanted else 0)`, and "
+                    "store with a mask where zeros would be wrong"
+                )
             else:
                 text += f"as this read is in the way: {refusal.text}"
                 fix = _fix(plan, refusal.node, refusal.cause, fast_axis(plan.signature, refusal.node))

@@ -238,7 +238,7 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
     if state.signature.may_alias:
         yield Refusal(Cause.OVERLAP, "tensors may overlap", products[0])
     if None in loops:
-        yield "a product stands outside of loops, or in a loop or branch inside another"
+        yield from _of_place(state, products)
     for loop in loops:
         if loop is not None and not all(is_known_before(state, arg) for arg in loop.args[:3]):
             yield "the loop's bounds depend on what tensors hold"
@@ -262,6 +262,16 @@ def _refusals(state: Planning, products: list[Node], loops: list[Node | None]) -
             yield f"a {node.op} along an axis may take more workgroup memory than is kept beside blocks"
     if not brought_blocks(state, products):
         yield "no operand is a block of a tensor"
+
+
+def _of_place(state: Planning, products: list[Node]) -> Iterator[str | Refusal]:
+    """Why a product is at no place where its blocks can be brought."""
+    for node in products:
+        around = state.uses.loops.get(state.uses.region[node])
+        branch = None if around is None else state.uses.loops.get(state.uses.region[around])
+        if around is not None and around.op == "loop" and branch is not None and branch.op == "cond":
+            yield Refusal(Cause.BRANCH, "the loop with the product stands in a branch", around)
+    yield "a product stands outside of loops, or in a loop or branch inside another"
 
 
 def _refusals_of_form(

@@ -25,7 +25,8 @@ def turns(
 ) -> dict[Node, int]:
     """The turns of each loop, of which is known how many they are.
 
-    They are not known where they follow from what tensors hold, or from an index that a loop carries.
+    They are not known where they follow from what tensors hold, or from an index that a loop carries. A
+    branch of which nobody knows who takes it counts as one that all take.
     ``scalars`` are the run-time numbers in the program's order.
     """
     numbers = dict(zip(program.scalars, scalars, strict=True))
@@ -51,9 +52,11 @@ class _Counting:
                 self._loop(node, runs)
             elif node.op == "cond" and _has_loops(node):
                 mask = self._value(node.args[0])
+                ways = (runs, runs)
                 if mask is not None and _fit(runs, mask):
-                    self.region(node.regions[0], runs & mask)
-                    self.region(node.regions[1], runs & ~mask)
+                    ways = (runs & mask, runs & ~mask)
+                for region_of_way, taken in zip(node.regions, ways, strict=True):
+                    self.region(region_of_way, taken)
 
     def _loop(self, node: Node, runs: Numbers) -> None:
         start, stop, step = (self._value(arg) for arg in node.args[:3])

@@ -19,6 +19,7 @@ class Cause(Enum):
     ALIGNMENT = auto()  # address and strides
     OFFSET = auto()  # where the block begins, or the size
     PAD = auto()  # what is read outside the tensor
+    BRANCH = auto()  # it is only done where a branch is taken
     OVERLAP = auto()  # what is written shares memory with something else
     DEVICE = auto()  # what the device lacks
 

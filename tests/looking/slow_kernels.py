@@ -63,6 +63,22 @@ def shifted_matmul(p, a, b, c, *, BM=128, BN=128, BK=64, SHIFT=1):
     C[i, j] = acc
 
 
+@tile.kernel(grid=lambda c, B, **_: (tile.cdiv(c.shape[0], B), tile.cdiv(c.shape[1], B)))
+def lower_matmul(p, a, b, c, *, B=128, BK=64, RETURN=True):
+    i, j = p.id(0), p.id(1)
+    A, W, C = p.read(a, [B, BK]), p.read(b, [BK, B]), p.write(c, [B, B])
+    turns = A.blocks(1)
+    if RETURN:
+        if i < j:
+            return
+    else:
+        turns = turns if i >= j else 0
+    acc = p.zeros([B, B])
+    for k in range(turns):  # in a branch
+        acc += A[i, k] @ W[k, j]
+    C[i, j] = acc
+
+
 @tile.kernel(grid=lambda y, R, **_: tile.cdiv(y.shape[0], R))
 def three_norms(p, x, y, *, R=16, N=1024):
     i = p.id(0)

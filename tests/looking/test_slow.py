@@ -144,6 +144,16 @@ CASES = [
         archs=("sm_90a", "sm_80", "gfx942"),
     ),
     Slow(
+        "in a branch",
+        slow.lower_matmul,
+        lambda: square(4096, bfloat16),
+        "none brings their blocks with the copy engine meanwhile, as the loop with the product stands in a "
+        "branch, which a return before it makes, too",
+        "let the loop have no turns instead, as in `for k in range(n if wanted else 0)`",
+        {"RETURN": False},
+        archs=("sm_90a",),
+    ),
+    Slow(
         "unaligned",
         slow.shifted_matmul,
         lambda: square(4096, bfloat16),

@@ -48,6 +48,17 @@ def as_often_as_told(p, x, y):
     p.write(y, [8, 8])[0, 0] = p.fold(0, often, p.zeros([8, 8]), lambda k, t: t + X[0, k])
 
 
+@tile.kernel(grid=lambda y, B: tile.cdiv(y.shape[0], B))
+def doubled_if_wanted(p, x, wanted, y, *, B=256):
+    i = p.id(0)
+    if p.read(wanted, [1]).index([i]) == 0:
+        return
+    X, total = p.read(x, [B]), p.zeros([1, B])
+    for _ in range(2):
+        total += X[i]
+    p.write(y, [B])[i] = total
+
+
 def zeros(*shape):
     """A tensor that takes no memory."""
     return np.zeros(shape, bfloat16)
@@ -169,3 +180,12 @@ def test_explain_of_a_launch_that_does_nothing():
         told.split("The launch\n")[1].split()
         == "1 program, on 132 multiprocessors 0 instructions of a warp".split()
     )
+
+
+def test_of_a_branch_the_longer_way_is_counted():
+    """A return before everything else is not what most programs are launched for."""
+    x, wanted = zeros(1 << 20), np.zeros(1 << 12, np.int32)
+    told = Told(doubled_if_wanted, x, wanted, zeros(1 << 20))
+    assert told.moved == (x.nbytes + wanted.nbytes, x.nbytes)
+    assert told.bound == "the memory of the device"
+    assert "the longer one is counted" in doubled_if_wanted.explain(x, wanted, zeros(1 << 20), kind="cuda")
