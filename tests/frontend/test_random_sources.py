@@ -10,11 +10,6 @@ import gizml_tile as tile
 DATA = [3.0, -1.0, 2.0, 5.0, 0.0, 1.0, -4.0, 2.0]
 
 
-@pytest.fixture(autouse=True)
-def no_disk_cache(monkeypatch):
-    monkeypatch.setenv("GIZML_TILE_CACHE", "off")
-
-
 @pytest.mark.parametrize("seed", range(60))
 def test_random_source(seed):
     function = written(Writer(seed, loose=seed % 2 == 1, unknown=seed % 3 == 0).source(), "kernel")
