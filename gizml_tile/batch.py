@@ -29,7 +29,8 @@ class Batch(Many):
     Every operator and method of a tile does what it does to each of them; another batch of as many tiles
     goes along one by one, and tiles, indices and numbers stand beside each. ``a @ b`` multiplies matrix by
     matrix. Axes are those of the batch: 1 or -2 for rows, 2 or -1 for columns. ``batch[n]`` is the tile at a
-    host integer, ``len(batch)`` how many there are. Each tile is code of its own: batches are meant to be
+    host integer, ``batch[a:b]`` some of them, ``batch[:, c:d, e:f]`` parts of each, ``len(batch)`` how many
+    there are. Each tile is code of its own: batches are meant to be
     small, and a long first dimension is a grid's or a loop's.
     """
 
@@ -75,24 +76,23 @@ class Batch(Many):
             given.arguments["axis"] = _axis(given.arguments["axis"], name)
         method = getattr(Tile, name)
         found = []
-        for place, tile in enumerate(self._tiles):
-            here = [self._beside(each, place, name) for each in given.args[1:]]
-            keywords = {key: self._beside(each, place, name) for key, each in given.kwargs.items()}
-            found.append(method(tile, *here, **keywords))
+        others = [each for each in (*given.args[1:], *given.kwargs.values()) if isinstance(each, Batch)]
+        count = max(len(self), *map(len, others)) if others else len(self)
+        for place in range(count):
+            here = [self._beside(each, place, count, name) for each in given.args]
+            keywords = {key: self._beside(each, place, count, name) for key, each in given.kwargs.items()}
+            found.append(method(*here, **keywords))
         return _together(found)
 
     def _told(self) -> str:
         return f"a batch of {len(self)} tiles {list(self.shape[1:])}"
 
-    def _beside(self, value: object, place: int, name: str) -> object:
-        """What stands beside the tile at a place."""
+    def _beside(self, value: object, place: int, count: int, name: str) -> object:
+        """What stands at a place of so many: of a batch of one tile that."""
         if not isinstance(value, Batch):
             return value
-        if len(value) not in (1, len(self)):
-            fail(
-                f"{name.strip('_')} needs batches of as many tiles (or 1), found {list(self.shape)} and "
-                f"{list(value.shape)}"
-            )
+        if len(value) not in (1, count):
+            fail(f"{name.strip('_')} needs batches of as many tiles (or 1), found {len(value)} and {count}")
         return value._tiles[place % len(value)]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -100,7 +100,23 @@ class Batch(Many):
             raise no_attribute(self, name)
         return lambda *args, **named: self.map(name, *args, **named)
 
-    def __getitem__(self, place: object) -> Tile:
+    def __getitem__(self, place: object) -> Any:
+        first, *inner = place if isinstance(place, tuple) else (place,)
+        if len(inner) > 2:
+            fail(f"{self._told()} has three axes, found {len(inner) + 1} slices; write t[:, a:b, c:d]")
+        if not isinstance(first, slice):
+            tile = self._at(first)
+            return tile[tuple(inner)] if inner else tile
+        for bound in (first.start, first.stop, first.step):
+            if bound is not None and type(number(bound)) is not int:
+                fail(f"the bounds of a batch's slice are Python integers, found {describe(bound)}")
+        some = self._tiles[first]
+        if not some:
+            fail(f"a slice has at least one tile of a batch, found none of {len(self)}")
+        return Batch([tile[tuple(inner)] for tile in some] if inner else some)
+
+    def _at(self, place: object) -> Tile:
+        """The tile at a host integer."""
         host = number(place)
         if type(host) is not int or not -len(self) <= host < len(self):
             fail(

@@ -26,7 +26,6 @@ from gizml_tile.lifting import (
     number,
     sizes,
     storage_type,
-    tile_shape,
 )
 from gizml_tile.nodes import Const, TileProgram
 from gizml_tile.rounding import round_to
@@ -109,18 +108,24 @@ class Program(Fixed):
         """A tile of a shape with every element 0; of three sizes a batch."""
         return self._filled(shape, 0, dtype, "zeros")
 
-    def iota(self, shape: object, axis: builtins.int, dtype: object = F32) -> Tile:
-        """Each element's row number (axis 0) or column number (axis 1) within the tile."""
-        found = tile_shape(shape, "iota")
-        along = axis_of_tile(axis, "iota")
+    def iota(self, shape: object, axis: builtins.int, dtype: object = F32) -> Any:
+        """Each element's row number (axis 0) or column number (axis 1) within the tile.
+
+        Of three sizes it is a batch: axis 0 is each tile's own number, 1 are rows and 2 columns.
+        """
+        found = sizes(shape, "iota", 3)
         kind = storage_type(dtype, "iota")
         if kind is MASK:
             fail(
                 "iota counts in a float or an integer type, found MASK; compare the numbers for a mask, as "
                 "in x < 3"
             )
-        constant(found[along] - 1, kind, "the last number of iota")
-        return self._tile("iota", Const(found, kind, along))
+        if len(found) == 3:
+            return self._iotas(found, axis, kind)
+        rows, columns = (1, *found)[-2:]
+        along = axis_of_tile(axis, "iota")
+        constant((rows, columns)[along] - 1, kind, "the last number of iota")
+        return self._tile("iota", Const((rows, columns), kind, along))
 
     def random(self, seed: object, offset: object, shape: object, kind: object = "bits") -> Tile:
         """Random numbers, the same on every device: ``"bits"`` (U32), ``"uniform"`` or ``"normal"`` (F32).
@@ -355,6 +360,15 @@ class Program(Fixed):
         kind = storage_type(dtype, what)
         tile = self._tile("const", Const((rows, columns), kind, constant(value, kind, "the value")))
         return Batch([tile] * batch[-1]) if len(batch) == 2 else tile
+
+    def _iotas(self, shape: tuple[builtins.int, ...], axis: object, dtype: object) -> Batch:
+        """The numbers along an axis of a batch."""
+        host = number(axis)
+        if type(host) is not int or not -3 <= host < 3:
+            fail(f"the axis of iota of three sizes is 0, 1 or 2 (or -1, -2, -3), found {describe(axis)}")
+        if host % 3:
+            return Batch([self.iota(shape[1:], host % 3 - 1, dtype)] * shape[0])
+        return Batch([self.full(shape[1:], place, dtype) for place in range(shape[0])])
 
     def _grid(self, op: str, axis: object, missing: builtins.int) -> Index:
         host = number(axis)

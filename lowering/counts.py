@@ -81,7 +81,8 @@ def _with_loops(region: Region, loop: Node | None) -> list[tuple[Node, Node | No
     for node in region.nodes:
         found.append((node, loop))
         ways = [_with_loops(inner, node if node.op == "loop" else loop) for inner in node.regions]
-        found += max(ways, key=len) if ways else []
+        longest = max(ways, key=len, default=[])
+        found += longest
     return found
 
 

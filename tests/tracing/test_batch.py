@@ -80,6 +80,28 @@ def test_tiles_stand_beside_each_tile_of_a_batch():
     np.testing.assert_allclose(product, np.float64(x[0].T) @ y, atol=1e-5)
 
 
+@pytest.mark.parametrize("axis", range(-3, 3))
+def test_numbers_along_each_axis(axis):
+    x = numbers(3, 4, 8)
+    counted = run(lambda p, a: p.iota([3, 4, 8], axis, tile.I32), x, out=np.int32)
+    np.testing.assert_array_equal(counted, np.indices(x.shape)[axis])
+
+
+def test_parts_of_a_batch():
+    x = numbers(3, 4, 8)
+    np.testing.assert_array_equal(run(lambda p, a: a[:, 1:3, ::-1] * 2, x), x[:, 1:3, ::-1] * 2)
+    np.testing.assert_array_equal(run(lambda p, a: a[::-1], x), x[::-1])
+    np.testing.assert_array_equal(run(lambda p, a: a[1:, :, 2:3] - a[:-1, 3:], x), x[1:, :, 2:3] - x[:-1, 3:])
+    np.testing.assert_array_equal(run(lambda p, a: a[-1:, :2] + a[0, 2:], x), x[-1:, :2] + x[0, 2:])
+
+
+def test_a_batch_of_one_tile_stands_beside_each():
+    x = numbers(3, 4, 8)
+    np.testing.assert_array_equal(run(lambda p, a: a[:1] - a, x), x[:1] - x)
+    np.testing.assert_array_equal(run(lambda p, a: (a[:1] > 0).select(a, 0), x), np.where(x[:1] > 0, x, 0))
+    np.testing.assert_array_equal(run(lambda p, a: (a > 0).select(a[:1], a), x), np.where(x > 0, x[:1], x))
+
+
 def test_loops_and_branches_carry_batches():
     x = numbers(3, 4, 8)
 
@@ -108,7 +130,7 @@ def test_windows_and_edges():
 
 MISTAKES = {
     r"the axis of sum on a batch is 1 or -2 for rows, 2 or -1 for columns, found 0": lambda p, a: a.sum(0),
-    r"add needs batches of as many tiles \(or 1\), found \[3, 4, 8\] and \[2, 4, 8\]": (
+    r"add needs batches of as many tiles \(or 1\), found 2 and 3": (
         lambda p, a: a.add(p.zeros([2, 4, 8]))
     ),
     r"a tile of a batch of 3 is taken by a host integer, found 3": lambda p, a: a[3],
@@ -129,7 +151,15 @@ MISTAKES = {
     r"a block of read has one to three sizes, found 4": (
         lambda p, a: p.read(numbers(2, 2, 2, 2), [2, 2, 2, 2])
     ),
-    r"iota has one or two sizes, found 3": lambda p, a: p.iota([2, 2, 2], 0),
+    r"iota has one to three sizes, found 4": lambda p, a: p.iota([2, 2, 2, 2], 0),
+    r"the axis of iota of three sizes is 0, 1 or 2 \(or -1, -2, -3\), found 3": (
+        lambda p, a: p.iota([2, 2, 2], 3)
+    ),
+    r"iota counts in a float or an integer type, found MASK": lambda p, a: p.iota([2, 2, 2], 0, tile.MASK),
+    r"a batch of 3 tiles \[4, 8\] has three axes, found 4 slices": lambda p, a: a[:, :, :, :],
+    r"a slice has at least one tile of a batch, found none of 3": lambda p, a: a[3:],
+    r"the bounds of a batch's slice are Python integers, found an index": lambda p, a: a[p.id(0) :],
+    r"elements of .* are taken by slices, found 1; t\[1:2\] keeps the axis": lambda p, a: a[:, 1],
 }
 
 
