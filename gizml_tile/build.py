@@ -79,13 +79,22 @@ def emitted(program: TileProgram, layout: Layout) -> CpuArtifact:
     return _emit(simplified(program, layout), layout, host())
 
 
-def explain(program: TileProgram, layout: Layout, measured: float | None) -> Explanation:
+def explain(
+    program: TileProgram,
+    layout: Layout,
+    infos: Sequence[TensorInfo],
+    grid: Sequence[int],
+    scalars: Sequence[int | float],
+    measured: float | None,
+) -> Explanation:
     """How the CPU's code for a program is laid out, and why; and the seconds that a launch took."""
     from gizml_tile.lowering.emit import cpu
     from gizml_tile.lowering.explanation import Explanation, Section
+    from gizml_tile.lowering.planning.reach import unreached
 
     signature = cpu.CpuSignature(layout.strides, layout.grid_rank, layout.may_alias)
-    lines = cpu.explain(simplified(program, layout), signature, host())
+    simple, shapes = simplified(program, layout), [info.shape for info in infos]
+    lines = (*cpu.explain(simple, signature, host()), *unreached(simple, shapes, grid, scalars))
     if measured is not None:
         lines = (*lines, f"measured: {duration(measured)}")
     return Explanation("", (Section("", lines),), measured=measured)

@@ -114,12 +114,10 @@ def _explained(seen: Seen, measured: float | None) -> Explanation:
         from gizml_tile.lowering.explanation import joined
 
         return joined([_explained(each, None) for each in steps_of(seen)], measured)
+    launch = seen.infos(), seen.prepared.grid, seen.prepared.scalars
     if seen.target.kind == "cpu":
-        return build.explain(seen.program, seen.layout(), measured)
-    prepared = seen.prepared
-    return gpu.explain(
-        seen.program, seen.gpu_layout(), seen.infos(), prepared.grid, prepared.scalars, measured
-    )
+        return build.explain(seen.program, seen.layout(), *launch, measured)
+    return gpu.explain(seen.program, seen.gpu_layout(), *launch, measured)
 
 
 @dataclass(frozen=True, slots=True)

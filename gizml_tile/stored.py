@@ -22,6 +22,8 @@ def store(program: TileProgram) -> bytes:
         program.approx,
         program.variants,
         program.records,
+        program.fused,
+        dict(program.written),
     )
     return pickle.dumps((fields, body))
 

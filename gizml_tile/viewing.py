@@ -131,13 +131,15 @@ def _pane_of_both(first: data.Pane, other: data.Pane) -> data.Pane:
 
 
 def _on_cpu(seen: Seen, places: Places, drawings: Drawings) -> _Parts:
-    program, layout = seen.program, seen.layout()
+    program, layout, prepared = seen.program, seen.layout(), seen.prepared
     artifact = build.emitted(program, layout)
     tile_ir = _pane("tile", "Tile IR", "ir", lines(program, places=False), places)
     return _Parts(
         facts=(f"{artifact.arena_bytes} bytes of memory a thread",),
         panes=(tile_ir, _text(seen.target.kind, artifact.text, artifact.origins, places)),
-        plan=_plan(build.explain(program, layout, None)),
+        plan=_plan(
+            build.explain(program, layout, prepared.infos, prepared.grid, prepared.scalars, None)
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from gizml_tile.lowering.explanation import VARIANTS, Bound, Decision, Explanati
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
 from gizml_tile.lowering.operations import how
 from gizml_tile.lowering.planning.plan import Plan
+from gizml_tile.lowering.planning.reach import unreached
 from gizml_tile.lowering.planning.variants import Choice
 from gizml_tile.lowering.tile_passes.pad import grown_blocks
 from gizml_tile.lowering.work import MEMORY, Launch, Work, launch_work, parts_of
@@ -242,6 +243,7 @@ def _whole(
                 rates = ", ".join(f"{name} {duration(time)}" for name, time in spent.items())
                 yield f"at full rates: {rates}"
                 yield f"bound by {_longest(spent)}: {duration(bound)}"
+        yield from unreached(plan.program, launch.shapes, launch.grid, launch.scalars)
     if measured is not None:
         distance = f", {measured / bound:.2f} times the bound" if bound else ""
         yield f"measured: {duration(measured)}{distance}"

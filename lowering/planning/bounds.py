@@ -54,6 +54,13 @@ def fewest_turns(
     return min(found)
 
 
+def index_ranges(
+    program: TileProgram, shapes: Shapes, grid: Sequence[int], scalars: Sequence[float] | None
+) -> Mapping[Node, Range]:
+    """Between which numbers each index of a program lies in a launch."""
+    return _known(program, shapes, grid, scalars).values
+
+
 def _known(
     program: TileProgram, shapes: Shapes, grid: Sequence[int], scalars: Sequence[float] | None
 ) -> _Known:
