@@ -14,6 +14,7 @@ from gizml_tile.lowering.expand.histogram import expand_histogram
 from gizml_tile.lowering.expand.in_memory import expand_chain
 from gizml_tile.lowering.expand.memory import expand_put, expand_read, meet
 from gizml_tile.lowering.expand.moves import expand_move
+from gizml_tile.lowering.expand.overlaps import expand_overlap
 from gizml_tile.lowering.expand.parked import park
 from gizml_tile.lowering.expand.products import expand_product
 from gizml_tile.lowering.expand.reduce import expand_reduce
@@ -137,7 +138,12 @@ def _expand_read(x: Expansion, node: Node) -> None:
     stage = x.plan.stages.get(node)
     if x.plan.specialised is not None and node in x.plan.specialised.turn_ahead:
         return  # in the turn before
-    if stage is None:
+    overlap = x.plan.overlaps.get(node)
+    if overlap is not None:
+        if node is overlap.reads[0]:
+            for read, value in zip(overlap.reads, expand_overlap(x, overlap), strict=True):
+                _define_read(x, read, value, x.plan.accesses[read].layout)
+    elif stage is None:
         layout = x.plan.accesses[node].layout
         _define_read(x, node, expand_read(x, node, layout), layout)
     elif node in x.rings and stage.loop is None:

@@ -33,14 +33,14 @@ def expand_read(x: Expansion, node: Node, layout: TileLayout) -> Value:
         moves = Moves.of(layout.linear, access.axis, vector)
         offsets, places = offsets_of(x, block, moves)
         mask = x.build.both(leading_inside(x, block) if leading else None, inside(x, block, moves, masked))
-        memory = Access(GLOBAL, view.tensor, moves.width, places, _stored_pad(view))
+        memory = Access(GLOBAL, view.tensor, moves.width, places, stored_pad(view))
         loaded = x.build.load(memory, offsets, storage.storage_dtype(dtype), mask)
         return storage.from_storage(x.build, x.build.pick(loaded, moves.found), dtype)
 
     if not access.branch:
         return load(access.vector, access.masked, access.leading)
     (result,) = x.build.branch(
-        _whole(x, block, view.shape, access.masked, access.leading),
+        whole(x, block, view.shape, access.masked, access.leading),
         lambda: [load(access.vector, (False, False), False)],
         lambda: [load(1, access.masked, access.leading)],
     )
@@ -71,7 +71,7 @@ def read_part(
         if mask is not None and mask.count > 1:
             mask = x.build.pick(mask, numbers)
         chosen = tuple(places[number] for number in numbers)
-        memory = Access(GLOBAL, view.tensor, moves.width, chosen, _stored_pad(view))
+        memory = Access(GLOBAL, view.tensor, moves.width, chosen, stored_pad(view))
         loaded = x.build.load(memory, offsets, storage.storage_dtype(dtype), mask)
         found = [numbers.index(each // moves.width) * moves.width + each % moves.width for each in moved]
         return storage.from_storage(x.build, x.build.pick(loaded, found), dtype)
@@ -79,7 +79,7 @@ def read_part(
     if not access.branch:
         return load(access.vector, access.masked, access.leading)
     (result,) = x.build.branch(
-        _whole(x, block, view.shape, access.masked, access.leading),
+        whole(x, block, view.shape, access.masked, access.leading),
         lambda: [load(access.vector, (False, False), False)],
         lambda: [load(1, access.masked, access.leading)],
     )
@@ -134,7 +134,7 @@ def store_block(x: Expansion, node: Node, given: Registers, at_once: int | None 
         store(1, access.masked, access.leading)
         return ()
 
-    x.build.branch(_whole(x, block, view.shape, access.masked, access.leading), wide, narrow)
+    x.build.branch(whole(x, block, view.shape, access.masked, access.leading), wide, narrow)
 
 
 def meet(x: Expansion, node: Node) -> None:
@@ -148,7 +148,7 @@ def view_of(node: Node) -> View:
     return node.attr
 
 
-def _stored_pad(view: View) -> float | int:
+def stored_pad(view: View) -> float | int:
     return int(view.pad) if isinstance(view.pad, bool) else view.pad
 
 
@@ -237,10 +237,17 @@ def block_of(x: Expansion, view: View, coordinates: Sequence[Node]) -> Block:
 
 
 def offsets_of(x: Expansion, block: Block, moves: Moves) -> tuple[Value, tuple[tuple[int, int], ...]]:
-    """Each access's offset in elements: a register and a constant.
+    """Each access's offset in elements: a register and a constant."""
+    return offsets_at(x, block, moves.layout, moves.layout.table("register")[:: moves.width])
 
-    Along the axis of unit stride a register's place in the tile is the constant; along others it is
-    multiplied by the stride, once for each place that there is.
+
+def offsets_at(
+    x: Expansion, block: Block, layout: Linear, at: Sequence[tuple[int, int]]
+) -> tuple[Value, tuple[tuple[int, int], ...]]:
+    """The offset in elements of each of some places from where a thread's part begins in a layout.
+
+    Along the axis of unit stride a place is the constant; along others it is multiplied by the stride, once
+    for each place that there is.
     """
     build, dtype = x.build, x.offset_dtype()
     total = build.constant(0, I64)
@@ -248,20 +255,20 @@ def offsets_of(x: Expansion, block: Block, moves: Moves) -> tuple[Value, tuple[t
         if along is not None:
             total = build.add(total, build.mul(along.start, along.stride))
     total = build.convert(total, dtype)
-    accesses = moves.layout.size("register") // moves.width
-    constants = [0] * accesses
+    constants = [0] * len(at)
     spread: list[tuple[Value, list[int]]] = []  # strides, and each access's place along them
     for axis, along in enumerate(block.axes):
         if along is None or along.kind == "zero":
             continue
-        thread, places = coordinate(build, moves.layout, axis)
+        thread, _ = coordinate(build, layout, axis)
+        places = [place[axis] for place in at]
         stride = build.convert(along.stride, dtype)
         total = build.add(total, build.mul(build.convert(thread, dtype), stride))
         if along.kind == "unit":
-            constants = [sum(each) for each in zip(constants, places[:: moves.width], strict=True)]
+            constants = [sum(each) for each in zip(constants, places, strict=True)]
         else:
-            spread.append((stride, list(places[:: moves.width])))
-    together = list(zip(*(places for _, places in spread), strict=True)) or [()] * accesses
+            spread.append((stride, places))
+    together = list(zip(*(places for _, places in spread), strict=True)) or [()] * len(at)
     distinct = list(dict.fromkeys(together))
     for number, (stride, _) in enumerate(spread):
         steps = build.constant([places[number] for places in distinct], dtype)
@@ -272,14 +279,24 @@ def offsets_of(x: Expansion, block: Block, moves: Moves) -> tuple[Value, tuple[t
 
 
 def inside(x: Expansion, block: Block, moves: Moves, masked: tuple[bool, bool]) -> Value | None:
-    """Which accesses are inside the tensor, one comparison for each place along an axis."""
+    """Which accesses are inside the tensor."""
+    return inside_at(x, block, moves.layout, moves.layout.table("register")[:: moves.width], masked)
+
+
+def inside_at(
+    x: Expansion, block: Block, layout: Linear, at: Sequence[tuple[int, int]], masked: tuple[bool, bool]
+) -> Value | None:
+    """Which of some places from where a thread's part begins are inside; there are none before it.
+
+    That takes one comparison for each place along an axis.
+    """
     build = x.build
     result: Value | None = None
     for axis, along in enumerate(block.axes):
         if along is None or not masked[axis]:
             continue
-        thread, places = coordinate(build, moves.layout, axis)
-        places = places[:: moves.width]
+        thread, _ = coordinate(build, layout, axis)
+        places = [place[axis] for place in at]
         distinct = list(dict.fromkeys(places))
         steps = build.constant(distinct, I32)
         # A place p of the tile is inside where -start <= p < size - start; p is small and not negative.
@@ -306,7 +323,7 @@ def leading_inside(x: Expansion, block: Block) -> Value | None:
     return x.build.both(*(fits(x, along, 1) for along in block.leading))
 
 
-def _whole(
+def whole(
     x: Expansion, block: Block, shape: tuple[int, int], masked: tuple[bool, bool], leading: bool
 ) -> Value:
     """Whether all of a block is inside, the same for all threads."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
+from gizml_tile.lowering.passes.conversions import convert_once
 from gizml_tile.lowering.passes.cse import eliminate_common
 from gizml_tile.lowering.passes.dce import eliminate_dead
 from gizml_tile.lowering.passes.fold import fold
@@ -18,6 +19,7 @@ STEPS: tuple[Callable[[Kernel], Kernel], ...] = (
     eliminate_dead,  # what nobody needs must not take a loop's room for hoisted values
     hoist,
     eliminate_common,  # what sibling loops computed alike now stands before them
+    convert_once,  # once equal parts are one, what overlaps is known
     eliminate_dead,  # what the last step left without a use
     interleave,  # last: it makes many short instructions of long ones, which every other step would visit
 )

@@ -138,12 +138,12 @@ def _variants(
         name = f"vector {vector * size} bytes"
         grain = 0 if axis is None else facts.grain[axis - 2 + len(facts.grain)]
         by_blocks = grain < vector and view.mode == "at" and not view.visible
-        refusal = _why_not(view, signature, axis, vector, size)
+        refusal = why_not(view, signature, axis, vector, size)
         if refusal is None and grain < vector and not by_blocks:
             reason = f"offsets or the size are only known to be multiples of {grain}"
             refusal = Refusal(Cause.OFFSET, reason)
         # The layout last: it has no more neighbours where all that stands before it asks for few.
-        refusal = refusal or _scattered(layout, axis, vector)
+        refusal = refusal or scattered(layout, axis, vector)
         if refusal is None and by_blocks:
             # A block's offset is a multiple of its own size, so the tensor's size it is that does not fit.
             reason = f"by whole blocks; the end, as the size is only known to be a multiple of {grain}, "
@@ -153,7 +153,7 @@ def _variants(
     yield 1, False, Candidate("element", True, "")
 
 
-def _why_not(view: View, signature: Signature, axis: int | None, vector: int, size: int) -> Refusal | None:
+def why_not(view: View, signature: Signature, axis: int | None, vector: int, size: int) -> Refusal | None:
     """What forbids a vector of so many elements, whatever offsets and layout; None where nothing does."""
     if axis is None:
         return Refusal(Cause.STRIDES, "no axis of the block is contiguous in memory")
@@ -168,7 +168,7 @@ def _why_not(view: View, signature: Signature, axis: int | None, vector: int, si
     return None
 
 
-def _scattered(layout: TileLayout, axis: int | None, vector: int) -> Refusal | None:
+def scattered(layout: TileLayout, axis: int | None, vector: int) -> Refusal | None:
     """Why a layout has no vector of so many elements along an axis; None where it has."""
     assert axis is not None
     run, _ = vector_width(layout.linear.without_replicas(), axis)

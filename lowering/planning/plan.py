@@ -92,6 +92,21 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlap:
+    """Reads of one tensor at places a few elements apart, in the order of the program, made together.
+
+    ``shifts`` are their rows and columns from ``base``, one of them. Where that begins vectors may, of
+    ``vector`` neighbours along ``axis`` of the tile.
+    """
+
+    reads: tuple[Node, ...]
+    shifts: tuple[tuple[int, int], ...]
+    base: Node
+    axis: int = 1
+    vector: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Promotion:
     """The unit sums ``depth`` elements of k for ``columns`` at a time, then registers add that in F32.
 
@@ -344,6 +359,7 @@ class Plan:
     ``again`` are tiles that are made again after every reduction, from blocks kept as they were read.
     ``parked`` are tiles of which only so many registers stay; the others wait in workgroup memory.
     ``parts`` are tiles that loops carry as the parts of a sum that each lane has, with the sums in it.
+    ``overlaps`` has the reads that are made together with others, each with those.
     ``bypassed`` are transposes and exact conversions that products look behind. ``warps`` are those that
     compute; with ``specialised`` there are others beside.
     """
@@ -366,6 +382,7 @@ class Plan:
     again: frozenset[Node] = frozenset()
     parked: Mapping[Node, int] = field(default_factory=dict)
     parts: Mapping[Node, tuple[Node, ...]] = field(default_factory=dict)
+    overlaps: Mapping[Node, Overlap] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:

@@ -27,6 +27,7 @@ from gizml_tile.lowering.planning.group_products import group_dot, layout_comput
 from gizml_tile.lowering.planning.in_memory import plan_in_memory
 from gizml_tile.lowering.planning.moves import links, seeds, spread, views_around
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
+from gizml_tile.lowering.planning.overlaps import find_overlaps, plan_overlaps
 from gizml_tile.lowering.planning.parts import find_parts
 from gizml_tile.lowering.planning.pieces import cut_products
 from gizml_tile.lowering.planning.plan import (
@@ -34,6 +35,7 @@ from gizml_tile.lowering.planning.plan import (
     Access,
     Chain,
     Dot,
+    Overlap,
     Plan,
     Specialised,
     Stage,
@@ -86,6 +88,7 @@ class Planning:
     chains: dict[Node, Chain] = field(default_factory=dict)
     fragments: set[Class] = field(default_factory=set)
     specialised: Specialised | None = None
+    overlaps: list[Overlap] = field(default_factory=list)
 
     def chose(self, node: Node, what: str, choice: Choice) -> None:
         """Keep the table of variants of an operation."""
@@ -124,6 +127,8 @@ def plan(
         if tensor_of(node) in signature.copied:
             state.chose(node, copies.TENSORS, copies.told())
     plan_roles(state)
+    if state.specialised is None and "read" not in state.forced:
+        state.overlaps = find_overlaps(program, state.facts, uses, signature.may_alias)
     _choose_warps(state)
     # Products first: their results' layouts are the instruction's, and everything else can follow.
     _plan_dots(state)
@@ -138,6 +143,7 @@ def plan(
         plan_stages(state)
         plan_in_memory(state)
     _plan_accesses(state)
+    overlaps = plan_overlaps(state)
     bypassed = frozenset(node for node in state.classes if _is_bypassed(state, node))
     homes = _homes(state, bypassed)
     check_registers(program, target, state.warps, homes)
@@ -172,6 +178,7 @@ def plan(
         again,
         parked,
         parts,
+        overlaps,
     )
 
 
@@ -386,7 +393,11 @@ def _of_memory(state: Planning, each: Class, views: list[Node]) -> TileLayout:
     """The spread that suits the tensors which most bytes of the class come from or go to."""
     votes = {0: 0, 1: 0}
     moves: dict[int, list[Traffic]] = {0: [], 1: []}
+    overlaps = [overlap for overlap in state.overlaps if not set(each.nodes).isdisjoint(overlap.reads)]
+    beside = {read for overlap in overlaps for read in overlap.reads if read is not overlap.base}
     for view in views:
+        if view in beside:
+            continue
         axis = fast_axis(state.signature, view)
         move = _traffic(state, view, axis)
         moves[1 if axis is None else axis].append(move)
@@ -400,6 +411,8 @@ def _of_memory(state: Planning, each: Class, views: list[Node]) -> TileLayout:
         for user in (node, *(user for user, _ in state.uses.of(node)))
         if user.op in COMBINING
     }
+    if not running and any(shift[1 - axis] for overlap in overlaps for shift in overlap.shifts):
+        running = {1 - axis}  # neighbours along the other axis share what they load, too
     runs = running.pop() if len(running) == 1 else None
     return accesses.best_blocked(
         each.shape, moves[axis], axis, state.target, state.warps, shared=shared, runs=runs
@@ -448,6 +461,8 @@ def _access_layout(state: Planning, node: Node, tile: Node, shape: tuple[int, in
     home = state.layouts.get(state.classes[tile]) if tile in state.classes else None
     if home is not None and state.specialised is not None and node.op in READS:
         return home  # workgroup memory is for what the copy engine moves
+    if home is not None and any(node in overlap.reads for overlap in state.overlaps):
+        return home  # as those that it is read with
     axis = fast_axis(state.signature, node)
     fast = 1 if axis is None else axis
     moves = [_traffic(state, node, axis)]

@@ -23,6 +23,7 @@ import product_cases
 import pytest
 import row_cases
 import shape_cases
+import window_cases
 from compilers import Compiler
 from example_launches import PROGRAMS, Catcher, run_example
 from execute import compile_body, is_without_room
@@ -46,6 +47,7 @@ MODULES = (
     row_cases,
     product_cases,
     shape_cases,
+    window_cases,
 )
 CASES = [case for module in MODULES for case in module.CASES]
 # Ragged blocks are computed with on purpose.

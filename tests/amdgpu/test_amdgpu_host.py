@@ -14,6 +14,7 @@ import product_cases
 import pytest
 import row_cases
 import shape_cases
+import window_cases
 from gpu_agreement import arrays, assert_agree, on_the_cpu
 from gpu_cases import Case
 from on_host import run_texts
@@ -29,6 +30,7 @@ MODULES = (
     port_cases,
     row_cases,
     shape_cases,
+    window_cases,
 )
 CASES = [
     *product([case for module in MODULES for case in module.CASES], WAVES),

@@ -16,6 +16,7 @@ import product_cases
 import pytest
 import row_cases
 import shape_cases
+import window_cases
 from example_launches import PROGRAMS, Catcher, run_example
 
 import gizml_tile as tile
@@ -25,7 +26,16 @@ sys.path.append(str(Path(__file__).parents[1] / "assemble"))
 
 from ptxas import ARCHS, Report, assemble
 
-MODULES = (along_cases, double_cases, elementwise_cases, port_cases, row_cases, product_cases, shape_cases)
+MODULES = (
+    along_cases,
+    double_cases,
+    elementwise_cases,
+    port_cases,
+    row_cases,
+    product_cases,
+    shape_cases,
+    window_cases,
+)
 CASES = [case for module in MODULES for case in module.CASES]
 # Ragged blocks are computed with on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")

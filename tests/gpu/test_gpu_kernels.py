@@ -12,6 +12,7 @@ import product_cases
 import pytest
 import row_cases
 import shape_cases
+import window_cases
 from gpu_agreement import arrays, assert_agree, on_the_cpu
 from gpu_cases import Case
 
@@ -29,6 +30,7 @@ MODULES = (
     row_cases,
     product_cases,
     shape_cases,
+    window_cases,
 )
 CASES = [case for module in MODULES for case in module.CASES]
 # One of each family that plans differ for.

@@ -1,0 +1,115 @@
+"""Reads of places a few elements apart are made together: what is loaded, told, and left apart."""
+
+import numpy as np
+import pytest
+import window_cases
+
+import gizml_tile as tile
+from gizml_tile.layout import blocked
+from gizml_tile.lowering.planning.overlaps import loads_of
+from gizml_tile.lowering.planning.plan import Overlap
+
+LAYOUT = blocked((4, 128), (1, 0), 4, warps=1, across=2)
+
+
+def together(shifts, vector=4, axis=1):
+    return Overlap((), shifts, None, axis, vector)
+
+
+def test_three_neighbours_are_a_vector_and_two_elements_of_each_row():
+    found = loads_of(together(((0, -1), (0, 0), (0, 1))), LAYOUT)
+    assert [load for load in found if load[0] == 0] == [(0, -1, 1), (0, 0, 4), (0, 4, 1)]
+    assert sorted({row for row, *_ in found}) == sorted({row for row, _ in LAYOUT.table("register")})
+
+
+def test_rows_that_windows_share_are_loaded_once():
+    rows = [
+        row
+        for row, *_ in loads_of(together(((-1, 0), (0, 0), (1, 0))), blocked((4, 128), (1, 0), 4, 32, 1, 4))
+    ]
+    assert rows == [-1, 0, 1, 2, 3, 4]
+
+
+def test_vectors_begin_where_those_of_the_base_do():
+    found = loads_of(together(((0, 0), (0, -3))), blocked((1, 128), (1, 0), 4, warps=1))
+    assert found == [(0, -3, 1), (0, -2, 2), (0, 0, 4)]
+
+
+def test_along_the_rows_of_tensors_that_are_contiguous_there():
+    found = loads_of(together(((0, 0), (1, 0)), axis=0), blocked((128, 1), (0, 1), 4, warps=1))
+    assert found == [(0, 0, 4), (4, 0, 1)]
+
+
+@pytest.mark.parametrize("kind, arch", [("cuda", "sm_90a"), ("hip", "gfx942"), ("metal", "apple9")])
+def test_explain_says_so_and_nothing_is_slow(kind, arch):
+    x = np.zeros((2048, 2048), np.float16)
+    text = str(window_cases.nine_points.explain(x, np.zeros_like(x), kind=kind, arch=arch))
+    assert text.count("together  chosen    9 reads of neighbouring places load what they share once") == 9
+    assert "single elements" not in text
+
+
+def test_a_stencil_loads_a_fraction_of_what_its_windows_hold():
+    x = np.zeros((64, 256), np.float32)
+    ptx = window_cases.nine_points.source(x, np.zeros_like(x), kind="cuda", arch="sm_90a", BM=16, BN=64)
+    wide = [line for line in ptx.splitlines() if "ld.global.v4" in line]
+    single = [line for line in ptx.splitlines() if "ld.global.b32" in line and not line.startswith("@")]
+    # Four elements of a thread: three rows of one vector and an element on each side.
+    assert (len(wide), len(single)) == (3, 6)
+
+
+def test_a_variant_that_is_asked_for_keeps_reads_apart():
+    @tile.kernel(grid=1)
+    def shifted(p, x, y):
+        p.variant("read", "element")
+        X = p.read(x, [128])
+        p.write(y, [128])[0] = X.window([0]) + X.window([1])
+
+    x = np.zeros(128, np.float32)
+    text = str(shifted.explain(x, np.zeros_like(x), kind="cuda", arch="sm_80"))
+    assert "together" not in text
+
+
+def test_stores_in_between_keep_reads_apart():
+    @tile.kernel(grid=1)
+    def twice(p, x):
+        X, Y = p.read(x, [128]), p.write(x, [128])
+        Y[0] = X.window([0]) + X.window([1])
+        Y[0] = X.window([0]) + X.window([1])
+
+    x = np.arange(129, dtype=np.float32)
+    text = str(twice.explain(x, kind="cuda", arch="sm_80"))
+    assert text.count("2 reads of neighbouring places") == 4 and "4 reads" not in text
+    expected = x.copy()
+    for _ in range(2):
+        expected[:128] = expected[:128] + expected[1:]
+    twice.simulate(x, kind="cuda", arch="sm_80")
+    assert np.array_equal(x, expected)
+
+
+def test_what_may_share_memory_with_something_stored_keeps_reads_apart():
+    @tile.kernel(grid=1)
+    def between(p, x, y, z):
+        X = p.read(x, [128])
+        one = X.window([0])
+        p.write(y, [128])[0] = one * 2
+        p.write(z, [128])[0] = X.window([1]) + one
+
+    memory = np.arange(200, dtype=np.float32)
+    apart = [memory[:136].copy(), np.zeros(128, np.float32), np.zeros(128, np.float32)]
+    assert "together" in str(between.explain(*apart, kind="cuda", arch="sm_80"))
+    shared = [memory[:136], memory[8:136], np.zeros(128, np.float32)]
+    assert "together" not in str(between.explain(*shared, kind="cuda", arch="sm_80"))
+    one, after = memory[:128].copy(), memory[:136].copy()
+    after[8:] = one * 2
+    between.simulate(*shared, kind="cuda", arch="sm_80")
+    assert np.array_equal(shared[2], after[1:129] + one)
+
+
+def test_distant_windows_stay_apart():
+    @tile.kernel(grid=1)
+    def far(p, x, y):
+        X = p.read(x, [128])
+        p.write(y, [128])[0] = X.window([0]) + X.window([200])
+
+    text = str(far.explain(np.zeros(400, np.float32), np.zeros(128, np.float32), kind="cuda", arch="sm_80"))
+    assert "together" not in text
