@@ -1,6 +1,6 @@
 """The tile IR run by NumPy, one program of the grid after the other: what a program means.
 
-Mode "exact" rounds to F32 after each operation, as every device does; functions such as exp are the
+Mode "exact" rounds to F32 (or F64) after each operation, as every device does; functions such as exp are the
 true value rounded once, and sums are exact before their one rounding. Mode "float64" does not round
 floats at all except where the program converts with ``to``.
 """
@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from itertools import product
 
+import doubles
 import ml_dtypes
 import numpy as np
 from philox import tile_of
 
-from gizml_tile.dtypes import E5M2, F16, F32, FP8, I64, MASK, U64, integer_range, to_numpy
+from gizml_tile.dtypes import E5M2, F16, F32, F64, FP8, I64, MASK, U64, integer_range, to_numpy
 from gizml_tile.nodes import COMPARISONS, EARLY, REDUCTIONS, places
 from gizml_tile.rounding import round_to
 
@@ -54,7 +55,9 @@ def interpret_values(program, nodes, tensors=(), grid=(1,), scalars=()):
 
 
 def fused_multiply_add(a, b, c):
-    """a * b + c in F32 with one rounding."""
+    """a * b + c in F32, or of float64 in F64, with one rounding."""
+    if np.result_type(a, b, c) == np.float64:
+        return doubles.fused(a, b, c)
     p = a.astype(np.float64) * b.astype(np.float64)
     c = c.astype(np.float64)
     total = p + c
@@ -84,8 +87,16 @@ class _Run:
         self.position = position
         self.scalars = dict(zip(program.scalars, scalars, strict=True))
         self.mode = mode
-        self.real = np.float32 if mode == "exact" else np.float64
         self.values = {}
+
+    def real(self, dtype=F32):
+        """What floats of a type are held in."""
+        return np.float64 if self.mode == "float64" or dtype is F64 else np.float32
+
+    def wide(self, values):
+        """Floats in more bits than their type has, where they are rounded to it."""
+        more = self.mode == "exact" and values.dtype == np.float64
+        return values.astype(np.longdouble if more else np.float64)
 
     def region(self, region):
         for node in region.nodes:
@@ -127,13 +138,13 @@ class _Run:
 
     def op_scalar(self, node):
         value = self.scalars[node.attr]
-        return int(value) if node.is_index else np.full((1, 1), value, np.float32).astype(self.real)
+        return int(value) if node.is_index else np.full((1, 1), value, np.float32).astype(self.real())
 
     def held(self, values, dtype):
-        """Values of a type as this run holds them: floats in one type, integers in int64, U64 in uint64."""
+        """Values of a type as this run holds them: integers in int64, U64 in uint64."""
         if dtype is MASK:
             return np.asarray(values, bool)
-        return np.asarray(values).astype(self.real if dtype.is_float else _whole_type(dtype))
+        return np.asarray(values).astype(self.real(dtype) if dtype.is_float else _whole_type(dtype))
 
     def op_const(self, node):
         return self.held(np.full(node.shape, node.attr.value), node.dtype)
@@ -168,7 +179,7 @@ class _Run:
         view = node.attr
         array = self.arrays[view.tensor]
         positions, inside = self.places(view, coordinates)
-        block = np.full([len(p) for p in positions], view.pad, _host_type(node.dtype, self.real))
+        block = np.full([len(p) for p in positions], view.pad, _host_type(node.dtype, self.real(node.dtype)))
         source = np.ix_(*[p[i] for p, i in zip(positions, inside, strict=True)])
         block[np.ix_(*inside)] = array[source].astype(block.dtype)
         return block.reshape(node.shape)
@@ -201,7 +212,7 @@ class _Run:
 
     def op_gather(self, node, *_):
         positions, inside = self.addressed(node)
-        result = np.full(node.shape, node.attr.pad, _host_type(node.dtype, self.real))
+        result = np.full(node.shape, node.attr.pad, _host_type(node.dtype, self.real(node.dtype)))
         result[inside] = self.arrays[node.attr.tensor][positions].astype(result.dtype)
         return result
 
@@ -235,24 +246,28 @@ class _Run:
         if source.is_float:
             return self.rounded(values, dtype)
         if source is MASK:
-            return values.astype(self.real)
-        if self.mode == "float64" and dtype is F32:
+            return values.astype(self.real(dtype))
+        if dtype is F64 or (self.mode == "float64" and dtype is F32):
             return values.astype(np.float64)
         exact = np.vectorize(lambda each: round_to(int(each), dtype), otypes=[np.float64])
-        return exact(values).astype(self.real)
+        return exact(values).astype(self.real(dtype))
 
     def rounded(self, values, dtype):
-        if dtype is F32:
-            return values
+        real = self.real(dtype)
+        if dtype in (F32, F64):
+            return values.astype(real)
         if dtype is F16:
-            return values.astype(np.float16).astype(self.real)
+            return values.astype(np.float16).astype(real)
+        if values.dtype == np.float64 and self.mode == "exact":
+            # By way of float32 it would round twice.
+            return np.vectorize(lambda x: round_to(float(x), dtype), otypes=[real])(values)
         narrow = values.astype(np.float32)
         if dtype is FP8:
             clipped = np.clip(narrow, -448, 448)
-            return clipped.astype(ml_dtypes.float8_e4m3fn).astype(self.real)
+            return clipped.astype(ml_dtypes.float8_e4m3fn).astype(real)
         if dtype is E5M2:
-            return narrow.astype(ml_dtypes.float8_e5m2).astype(self.real)
-        return narrow.astype(ml_dtypes.bfloat16).astype(self.real)
+            return narrow.astype(ml_dtypes.float8_e5m2).astype(real)
+        return narrow.astype(ml_dtypes.bfloat16).astype(real)
 
     def op_to(self, node, a):
         return self.converted(a, node.args[0].dtype, node.dtype)
@@ -307,7 +322,7 @@ class _Run:
             result = getattr(np, node.op)(a, axis=node.attr, keepdims=True)
             return _wrapped(result, node.dtype)
         if node.op == "sum":
-            return a.astype(np.float64).sum(node.attr, keepdims=True).astype(self.real)
+            return self.wide(a).sum(node.attr, keepdims=True).astype(self.real(node.dtype))
         result = np.take(a, [0], node.attr)
         for number in range(1, a.shape[node.attr]):
             result = _extreme(node.op, result, np.take(a, [number], node.attr))
@@ -403,13 +418,13 @@ class _Run:
         if node.op in ("maximum", "minimum"):
             return _extreme("max" if node.op == "maximum" else "min", *np.broadcast_arrays(*args))
         if node.op == "relu":
-            return _extreme("max", *np.broadcast_arrays(args[0], self.real(0)))
+            return _extreme("max", *np.broadcast_arrays(args[0], args[0].dtype.type(0)))
         if node.op == "pow":
-            return np.power(*(each.astype(np.float64) for each in args)).astype(self.real)
+            return np.power(*map(self.wide, np.broadcast_arrays(*args))).astype(self.real(node.dtype))
         if node.op == "rsqrt":
-            return self.real(1) / np.sqrt(args[0])
+            return args[0].dtype.type(1) / np.sqrt(args[0])
         if node.op in _FUNCTIONS:
-            return _FUNCTIONS[node.op](args[0].astype(np.float64)).astype(self.real)
+            return _FUNCTIONS[node.op](self.wide(args[0])).astype(self.real(node.dtype))
         return _FLOAT[node.op](*args)
 
     def op_fma(self, node, a, b, c):
@@ -426,7 +441,7 @@ class _Run:
             return _wrapped(total, node.dtype)
         if self.mode == "float64":
             return a @ b if c is None else c + a @ b
-        total = np.zeros(node.shape, np.float32) if c is None else c
+        total = np.zeros(node.shape, self.real(node.dtype)) if c is None else c
         for k in range(a.shape[1]):
             total = fused_multiply_add(*np.broadcast_arrays(a[:, k : k + 1], b[k : k + 1, :], total))
         return total
@@ -507,13 +522,23 @@ def _sigmoid(x):
 
 
 def _gelu(x):
+    if x.dtype == np.longdouble:
+        return doubles.gelu(x)
     inner = 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
     return np.where(x == -np.inf, -0.0, x * _sigmoid(inner))
 
 
 def _gelu_erf(x):
+    if x.dtype == np.longdouble:
+        return doubles.gelu_erf(x)
     tail = np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2))
     return np.where(x == -np.inf, -0.0, 0.5 * x * tail)
+
+
+def _erf(x):
+    if x.dtype == np.longdouble:
+        return doubles.erf(x)
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 
 _COMPARE = {
@@ -568,7 +593,7 @@ _FUNCTIONS = {
     "expm1": np.expm1,
     "sin": np.sin,
     "cos": np.cos,
-    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "erf": _erf,
     "silu": lambda x: np.where(x == -np.inf, -0.0, x * _sigmoid(x)),
     "softplus": lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
 }

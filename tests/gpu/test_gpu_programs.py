@@ -10,9 +10,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "random_programs"))
 
-from execute import OnSimulator, check
+from execute import OnSimulator, arch_in_turn, check
 from generate import generate
 from generate_products import generate_products
+from programs import has_doubles
 from render import reproduction
 
 from gizml_tile import gpu
@@ -37,7 +38,7 @@ def test_programs_agree(archs, start):
     refused = unknown = stored = 0
     for seed in range(start, start + STEP):
         program = (generate_products if seed % 5 == 4 else generate)(seed)
-        arch = archs[seed // 5 % len(archs)] if seed % 5 == 4 else archs[seed % len(archs)]
+        arch = arch_in_turn(program, archs, seed // 5 if seed % 5 == 4 else seed)
         outcome = check(program, OnSimulator(arch))
         assert outcome.problem is None, f"seed {seed}, {arch}: {outcome.problem}\n{reproduction(program)}"
         refused += outcome.kind == "refused"
@@ -45,6 +46,18 @@ def test_programs_agree(archs, start):
     assert refused <= 2
     # A few large sums that stay open are most of what some programs store.
     assert unknown < 0.95 * stored
+
+
+def test_a_gpu_without_f64_refuses_it_and_runs_the_rest():
+    refused = {False: 0, True: 0}
+    for seed in range(10):
+        for doubles in refused:
+            program = generate(seed, doubles=doubles)
+            outcome = check(program, OnSimulator("apple7"))
+            assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{reproduction(program)}"
+            assert has_doubles(program) <= doubles
+            refused[doubles] += outcome.kind == "refused"
+    assert refused[True] >= 8 and refused[False] <= 2
 
 
 FORCED = [

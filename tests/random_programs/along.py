@@ -6,10 +6,24 @@ from typing import TYPE_CHECKING
 
 import combining
 import numpy as np
-from intervals import UNIT, Value, floats, integers, key, lift, to, where, zeros_apart
+from intervals import (
+    HIGHEST_KEY,
+    LOWEST_KEY,
+    Value,
+    floats,
+    format_of,
+    integers,
+    key,
+    lift,
+    nothing,
+    to,
+    unkey,
+    where,
+    zeros_apart,
+)
 from programs import Type
 
-from gizml_tile.dtypes import F32, I32, MASK, math_dtype
+from gizml_tile.dtypes import I32, MASK, DType, math_dtype
 from gizml_tile.nodes import broadcast
 
 if TYPE_CHECKING:
@@ -119,39 +133,37 @@ def _running(a: Value, name: str, axis: int, reverse: bool) -> Value:
             found = _STEPS[name].accumulate(lo, axis)
         value = integers(found, a.dtype, np.logical_and.accumulate(lo == hi, axis))
     elif name == "cumsum":
-        value = _sums(lo, hi, axis)
+        value = _sums(lo, hi, axis, a.dtype)
     else:
-        value = _extremes(lo, hi, name, axis)
+        value = _extremes(lo, hi, name, axis, a.dtype)
     return Value(value.dtype, *(np.flip(end, axis) if reverse else end for end in (value.lo, value.hi)))
 
 
-def _sums(lo: np.ndarray, hi: np.ndarray, axis: int) -> Value:
+def _sums(lo: np.ndarray, hi: np.ndarray, axis: int, dtype: DType) -> Value:
+    kind = format_of(dtype)
     with np.errstate(all="ignore"):
-        wide = [end.astype(np.float64) for end in (lo, hi)]
+        wide = [end.astype(kind.wide) for end in (lo, hi)]
         size = np.cumsum(np.maximum(abs(wide[0]), abs(wide[1])), axis)
-        slack = np.cumsum(np.ones(lo.shape), axis) * UNIT * size
+        slack = np.cumsum(np.ones(lo.shape), axis) * kind.unit * size
         ends = np.cumsum(wide[0], axis) - slack, np.cumsum(wide[1], axis) + slack
-    known = size < 3e38
-    found = floats(*(np.where(known, end, limit) for end, limit in zip(ends, (-np.inf, np.inf), strict=True)))
-    return Value(F32, *zeros_apart(found.lo, found.hi))
+    found = where(size < kind.largest, floats(*ends, dtype), nothing(lo.shape, dtype))
+    return Value(dtype, *zeros_apart(found.lo, found.hi))
 
 
-def _extremes(lo: np.ndarray, hi: np.ndarray, name: str, axis: int) -> Value:
+def _extremes(lo: np.ndarray, hi: np.ndarray, name: str, axis: int, dtype: DType) -> Value:
     def ends(x: np.ndarray) -> np.ndarray:
-        worst = -(2**40) if name == "cummax" else 2**40
+        # The first element with the best key so far, which no NaN has where there is a number.
+        worst = LOWEST_KEY if name == "cummax" else HIGHEST_KEY
         keys = np.where(np.isnan(x), worst, key(x))
-        best = _STEPS[name].accumulate(keys, axis)
-        # The first element with the best key so far: its own bits.
-        bits = np.where(best < 0, (-best - 1) | 0x80000000, best) & 0xFFFFFFFF
-        return np.where(best == worst, np.float32(np.nan), bits.astype(np.uint32).view(np.float32))
+        return unkey(_STEPS[name].accumulate(keys, axis), x.dtype.type)
 
-    return floats(ends(lo), ends(hi))
+    return floats(ends(lo), ends(hi), dtype)
 
 
 def _place(a: Value, axis: int, name: str) -> Value:
     x = a.lo
     if a.dtype.is_float:
-        x = np.where(np.isnan(x), np.float32(-np.inf if name == "argmax" else np.inf), x)
+        x = np.where(np.isnan(x), x.dtype.type(-np.inf if name == "argmax" else np.inf), x)
     best = (np.max if name == "argmax" else np.min)(x, axis, keepdims=True)
     fits = (x == best) & ~np.isnan(a.lo)
     first = np.argmax(fits, axis)
@@ -164,7 +176,7 @@ def _sorted(a: Value, axis: int, descending: bool, keep: int, part: int) -> Valu
     # All bits turned: the same order backwards, without overflow.
     keys = ~keys if descending else keys
     if a.dtype.is_float:
-        keys = np.where(np.isnan(a.lo), 2**60, keys)
+        keys = np.where(np.isnan(a.lo), HIGHEST_KEY, keys)
     order = np.take(np.argsort(keys, axis, kind="stable"), range(keep), axis)
     known = np.broadcast_to(a.exact.all(axis, keepdims=True), order.shape)
     if part:
@@ -172,4 +184,4 @@ def _sorted(a: Value, axis: int, descending: bool, keep: int, part: int) -> Valu
     values = np.take_along_axis(a.lo, order, axis)
     if not a.dtype.is_float:
         return integers(values, a.dtype, known)
-    return where(known, floats(values), floats(np.full(values.shape, -np.inf), np.full(values.shape, np.inf)))
+    return where(known, floats(values, None, a.dtype), nothing(values.shape, a.dtype))

@@ -8,8 +8,6 @@ import numpy as np
 from intervals import Value
 from programs import Type, ViewSpec
 
-from gizml_tile.dtypes import F32
-
 if TYPE_CHECKING:
     from writer import Writer
 
@@ -28,10 +26,11 @@ def draw(writer: Writer) -> str:
         return writer.emit("tile", Type(kind.dtype, kind.shape), found, attr=number)
     if roll < 0.55:
         shape = (owner.size(), owner.size())
-        kind, whole = Type(F32, shape, batch=owner.batch), (owner.batch, *shape)
+        real = owner.real_dtype()
+        kind, whole = Type(real, shape, batch=owner.batch), (owner.batch, *shape)
         if random.random() < 0.5:
-            return writer.emit("zeros", kind, attr=(whole, F32))
-        return writer.emit("full", kind, attr=(whole, writer.number(), F32))
+            return writer.emit("zeros", kind, attr=(whole, real))
+        return writer.emit("full", kind, attr=(whole, writer.number(), real))
     return writer.read_from(owner.input(None, None, batch=owner.batch))
 
 

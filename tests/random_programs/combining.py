@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from intervals import Value, floats, integers, key, where
+from intervals import Value, floats, integers, key, nothing, where
 from programs import Type
 
 from gizml_tile.dtypes import math_dtype
@@ -106,8 +106,7 @@ def evaluate(name: str, tiles: list[Value], axis: int, form: str, part: int, rev
     dtype = tiles[part].dtype
     if not dtype.is_float:
         return integers(result, dtype, known)
-    nothing = floats(np.full(result.shape, -np.inf), np.full(result.shape, np.inf))
-    return where(known, floats(result), nothing)
+    return where(known, floats(result, None, dtype), nothing(result.shape, dtype))
 
 
 def _wrapped(array: np.ndarray, tile: Value) -> np.ndarray:

@@ -9,7 +9,7 @@ import itertools
 import linecache
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from unittest import mock
 
@@ -23,7 +23,7 @@ import reference as ref
 import tells
 from intervals import Value, floats, integers, same, to
 from loops_and_branches import WHILES
-from programs import EXITS, LOOPS, TELLS, Block, Literal, Op, Program, TensorSpec
+from programs import EXITS, LOOPS, TELLS, Block, Literal, Op, Program, TensorSpec, has_doubles
 from render import render
 from render_kernel import render_kernel
 from shapes import MOVES, moved
@@ -31,7 +31,7 @@ from tensors import build_all, stored, view_of
 from tile_ir_interpreter import interpret
 
 import gizml_tile as tile
-from gizml_tile.dtypes import F32, MASK, DType, math_dtype
+from gizml_tile.dtypes import F32, F64, MASK, DType, math_dtype
 from gizml_tile.lowering.tile_passes.pipeline import simplify
 from gizml_tile.program import trace
 from gizml_tile.target import gpus
@@ -44,10 +44,11 @@ _NO_ROOM = (
     "bytes of workgroup memory and there are",
     "threads and a thread has",
     "variants that can:",
+    "no variant can; use smaller blocks",
 )
 # Room for what the programs of a launch tell, which is not much.
 _ROOM = {"GIZML_TILE_DEBUG_SIZE": "1M"}
-_KINDS = {target.arch: target.kind for target in gpus()}
+_TARGETS = {target.arch: target for target in gpus()}
 UNARY = frozenset(ref.FUNCTIONS)
 
 
@@ -279,8 +280,10 @@ class Evaluator:
 
     def tile(self, op: Op, args: list[object]) -> Value:
         name, attr = op.name, op.attr
-        if name in ("k", "arg"):
+        if name == "arg":
             return _constant(attr, F32)
+        if name == "k":
+            return _constant(*attr)
         if name in ("full", "zeros"):
             return _stretch(_constant(attr[1] if name == "full" else 0, attr[-1]), op.types[0].shape)
         if name == "iota":
@@ -355,7 +358,7 @@ class Evaluator:
     def lifted(self, args: list[object]) -> list[Value]:
         """Numbers become tiles of the type of the tiles beside them."""
         kinds = [math_dtype(arg.dtype) for arg in args if isinstance(arg, Value) and arg.dtype is not MASK]
-        dtype = kinds[0] if kinds else MASK
+        dtype = F64 if F64 in kinds else kinds[0] if kinds else MASK
         return [_constant(arg.value, dtype) if isinstance(arg, Literal) else arg for arg in args]
 
 
@@ -380,7 +383,7 @@ def _constant(value: float | int | bool, dtype: DType) -> Value:
         return Value(MASK, bits, bits)
     if dtype.is_integer:
         return integers([[int(value)]], dtype)
-    return to(floats(np.full((1, 1), value)), dtype)
+    return to(floats(np.full((1, 1), value), None, F64), dtype)
 
 
 def _stretch(value: Value, shape: tuple[int, int]) -> Value:
@@ -415,16 +418,27 @@ class OnSimulator:
 
     arch: str
 
+    def refuses(self, error: Exception) -> bool:
+        """Whether the GPU is asked for more than it has."""
+        without = not _TARGETS[self.arch].can("f64") and f"({self.arch}) has no F64, which this" in str(error)
+        return without or is_without_room(error)
+
     def __call__(self, program: Program, tensors: dict[str, np.ndarray]) -> None:
         if 0 in program.grid:
             return
         body = compile_body(program, tensors)
-        ran = tile.simulate(program.grid, body, kind=_KINDS[self.arch], arch=self.arch)
+        ran = tile.simulate(program.grid, body, kind=_TARGETS[self.arch].kind, arch=self.arch)
         wrong = [each for each in ran.findings if not each.is_cost and each.kind != "check"]
         assert not wrong, "; ".join(f"{each.kind}: {each.text}" for each in wrong)
         for finding in ran.findings:
             if finding.kind == "check":
                 raise tile.TileError(finding.text)
+
+
+def arch_in_turn(program: Program, archs: Sequence[str], number: int) -> str:
+    """One architecture after the other, but for a program of F64 one that has that."""
+    able = [arch for arch in archs if _TARGETS[arch].can("f64")] if has_doubles(program) else archs
+    return able[number % len(able)]
 
 
 def by_simplified_interpreter(program: Program, tensors: dict[str, np.ndarray]) -> None:
@@ -451,7 +465,7 @@ def check(program: Program, execute: Execute = on_device) -> Outcome:
         with contextlib.redirect_stdout(io.StringIO()) as printed, mock.patch.dict(os.environ, _ROOM):
             execute(program, {name: view for name, (_, view) in arrays.items()})
     except Exception as error:
-        if isinstance(execute, OnSimulator) and is_without_room(error):
+        if isinstance(execute, OnSimulator) and execute.refuses(error):
             return Outcome(None, "refused")
         # A launch with a check that fails has run to its end.
         if not isinstance(error, tile.TileError) or "check failed: " not in str(error):

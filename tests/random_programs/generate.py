@@ -27,6 +27,7 @@ from gizml_tile.dtypes import (
     E5M2,
     F16,
     F32,
+    F64,
     FP8,
     I64,
     MASK,
@@ -35,11 +36,13 @@ from gizml_tile.dtypes import (
     integer_range,
 )
 
+DOUBLES = 0.3  # of all programs
+
 
 class Generator:
     """What the regions of one program share: tensors, views and fresh names."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, doubles: bool | None = None):
         self.seed, self.random = seed, random.Random(seed)
         self.counter = 0
         self.tensors: list[TensorSpec] = []
@@ -56,6 +59,10 @@ class Generator:
         self.batch = self.random.choice([0] * 7 + [2, 2, 3])
         self.tells = self.random.random() < 0.15
         self.ieee = seed % 4 == 0
+        # In some programs floats of 64 bits, drawn apart, so that others do not depend on it.
+        self.doubles = random.Random(-(2**32) - seed).random() < DOUBLES if doubles is None else doubles
+        self.floats = [*FLOATS, *[F64] * len(FLOATS)] if self.doubles else FLOATS
+        self.turn = 7 * seed  # of the functions that F64 has
         grid = [self.random.choice([1, 1, 2, 3]) for _ in range(self.random.randrange(1, 4))]
         grid = [1] * len(grid) if self.random.random() < 0.25 else grid
         self.grid = tuple(grid) if self.random.random() > 0.01 else (0, *grid[1:])
@@ -70,8 +77,12 @@ class Generator:
     def size(self) -> int:
         return self.random.choice(self.sizes)
 
+    def real_dtype(self) -> DType:
+        """What constants are made of."""
+        return self.random.choice([F32, F64, F64]) if self.doubles else F32
+
     def float_dtype(self) -> DType:
-        return self.random.choice(FLOATS)
+        return self.random.choice(self.floats)
 
     def tensor(self, name: str) -> TensorSpec:
         return next(tensor for tensor in self.tensors if tensor.name == name)
@@ -91,7 +102,7 @@ class Generator:
         if fits and not fresh and self.random.random() < 0.4:
             return self.random.choice(fits)
         if dtype is None:
-            dtype = self.random.choice([*FLOATS, *FLOATS, *4 * self.integer_types, MASK])
+            dtype = self.random.choice([*self.floats, *self.floats, *4 * self.integer_types, MASK])
         rows, columns = shape or (self.size(), self.size())
         block = self.block(rows, columns, batch)
         name = self.fresh("a")
@@ -230,7 +241,8 @@ class Generator:
         if dtype is MASK:
             return MASK
         if dtype.is_float:
-            return self.random.choice([F32, F32, F32, F16, BF16, FP8, E5M2])
+            wide = [F64] * 4 if dtype is F64 else []
+            return self.random.choice([F32, F32, F32, F16, BF16, FP8, E5M2, *wide])
         return self.random.choice([dtype, U64 if dtype.is_unsigned else I64])
 
     def program(self) -> Program:
@@ -262,6 +274,6 @@ class Generator:
         return prune(dataclasses.replace(program, debug=self.tells and self.seed % 2 == 1))
 
 
-def generate(seed: int) -> Program:
-    """The random program of a seed."""
-    return Generator(seed).program()
+def generate(seed: int, *, doubles: bool | None = None) -> Program:
+    """The random program of a seed, which says too whether it has F64, unless ``doubles`` does."""
+    return Generator(seed, doubles).program()

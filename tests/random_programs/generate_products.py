@@ -23,7 +23,7 @@ class ProductGenerator(Generator):
     """Programs of one or two loops of products, with what comes before, after and beside the operands."""
 
     def __init__(self, seed: int):
-        super().__init__(seed)
+        super().__init__(seed, doubles=False)
         self.random = random.Random(seed ^ 1 << 40)
         self.ieee, self.batch, self.tells = False, 0, False
         self.wild = self.random.random() < 0.1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from programs import INDEX, Arg, Block, Literal, Op, Type
 
-from gizml_tile.dtypes import BF16, F32, MASK
+from gizml_tile.dtypes import BF16, F32, F64, MASK
 
 if TYPE_CHECKING:
     from programs import ViewSpec
@@ -206,10 +206,11 @@ def product_loop(writer: Writer) -> None:
         owner.input(dtype, shape[::-1] if turn else shape, fresh=True)
         for dtype, shape, turn in zip(dtypes, shapes, turned, strict=True)
     ]
-    kind = Type(F32, (rows, columns))
-    init = writer.emit("zeros", kind, attr=((rows, columns), F32))
+    real = F64 if F64 in dtypes else F32
+    kind = Type(real, (rows, columns))
+    init = writer.emit("zeros", kind, attr=((rows, columns), real))
     if random.random() < 0.3:
-        init = writer.emit("full", kind, attr=((rows, columns), writer.number(), F32))
+        init = writer.emit("full", kind, attr=((rows, columns), writer.number(), real))
     k, acc = owner.fresh("k"), owner.fresh("c")
     inside = type(writer)(owner, dict(writer.names) | {k: INDEX, acc: kind})
     operands = []
@@ -241,7 +242,7 @@ def _product_operand(inside: Writer, view: ViewSpec, k: str, along: int, turned:
     found = inside.emit("read", Type(dtype, view.tile), *coordinates, attr=(view.name, "at"))
     if random.random() < 0.25:
         name = random.choice(["neg", "relu", "abs"] + ["exp", "tanh"] * (not owner.ieee))
-        found = inside.emit(name, Type(F32, view.tile), found)
+        found = inside.emit(name, Type(inside.real(found), view.tile), found)
         if random.random() < 0.4:
             found = inside.emit("to", Type(BF16, view.tile), found, attr=BF16)
     if turned:

@@ -19,7 +19,7 @@ from programs import Program
 from tensors import build_all
 
 from gizml_tile.check import RULES
-from gizml_tile.dtypes import F64, MASK, MATHEMATICAL, DType
+from gizml_tile.dtypes import MASK, MATHEMATICAL, DType
 from gizml_tile.nodes import (
     ARITHMETIC,
     BITWISE,
@@ -27,6 +27,8 @@ from gizml_tile.nodes import (
     EARLY,
     RANDOM,
     REDUCTIONS,
+    UNARY_DOUBLE,
+    UNARY_FLOAT,
     Combining,
     Const,
     Elements,
@@ -38,11 +40,11 @@ from gizml_tile.nodes import (
 )
 from gizml_tile.program import trace
 
-# Doubles are not drawn: what the programs may give is known in intervals of F32.
-_TYPES = [dtype.text for dtype in DType if dtype is not F64]
+_TYPES = [dtype.text for dtype in DType]
 _INTEGERS = [dtype.text for dtype in DType if dtype.is_integer]
 _WHOLE = sorted(dtype.text for dtype in MATHEMATICAL if dtype.is_integer)
-_MATHEMATICAL = sorted(dtype.text for dtype in MATHEMATICAL - {F64})
+_MATHEMATICAL = sorted(dtype.text for dtype in MATHEMATICAL)
+_FLOATS = ["f32", "f64"]
 _AXES = ["axis 0", "axis 1"]
 # Operations that are alike share their options.
 _GROUPS = {
@@ -55,27 +57,30 @@ _GROUPS = {
 OPTIONS: dict[str, list[str]] = {
     "read": [*_TYPES, "at", "window", "pad", "row", "block"],
     "put": [*_TYPES, "at", "window", "row", "block"],
-    "gather": ["mask", "pad", "axes 1", "axes 2"],
-    "scatter": ["mask", "add", "max", "min", "axes 1", "axes 2"],
+    "gather": [*_FLOATS, "mask", "pad", "axes 1", "axes 2"],
+    "scatter": [*_FLOATS, "mask", "add", "max", "min", "axes 1", "axes 2"],
     "element": _INTEGERS,
-    "value": ["f32", "i32", "i64"],
+    "value": [*_FLOATS, "i32", "i64"],
     "to": [each for each in _TYPES if each != MASK.text],
-    "bitcast": ["f32", "i32", "u32", "i64"],
+    "bitcast": [*_FLOATS, "i32", "u32", "i64", "u64"],
     "random": list(RANDOM),
-    "iota": ["i32", "i64", *_AXES],
+    "iota": [*_FLOATS, "i32", "i64", *_AXES],
     "arithmetic": ["index", *_MATHEMATICAL],
     "bitwise": ["mask", *_WHOLE],
     "comparison": ["index", *_MATHEMATICAL],
-    "reduction": ["mask", "f32", "i32", *_AXES],
-    "reduce": [*_AXES, "values 1", "values 2"],
-    "scan": ["f32", "i32", *_AXES, "values 1", "values 2", "reverse"],
-    "sort": ["f32", "i32", *_AXES, "descending", "ascending", "some"],
+    "reduction": ["mask", *_FLOATS, "i32", *_AXES],
+    "reduce": [*_FLOATS, *_AXES, "values 1", "values 2"],
+    "scan": [*_FLOATS, "i32", *_AXES, "values 1", "values 2", "reverse"],
+    # F64 is sorted as I64.
+    "sort": ["f32", "i32", "i64", *_AXES, "descending", "ascending", "some"],
     "part": ["sort", "reduce", "scan"],
     "slice": ["backward", "steps"],
     "concat": _AXES,
     "interleave": _AXES,
-    "dot": ["f32", "i32"],
-    "select": ["index", "f32", "i32"],
+    "dot": [*_FLOATS, "i32"],
+    "select": ["index", *_FLOATS, "i32"],
+    **{name: _FLOATS if name in UNARY_DOUBLE else ["f32"] for name in UNARY_FLOAT},
+    **dict.fromkeys(("neg", "abs", "fma"), _FLOATS),
     "mulhi": ["i32", "unsigned"],
     "loop": ["range", EARLY],
     "check": ["value"],

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from intervals import Value, floats, to
+from intervals import Value, floats, nothing, to, where
 from programs import Type
 from reference import multiply
 
-from gizml_tile.dtypes import BF16, F32, FP8, MASK, U8
+from gizml_tile.dtypes import BF16, F32, FP8, MASK, U8, math_dtype
 
 if TYPE_CHECKING:
     from writer import Writer
@@ -30,9 +30,9 @@ def scaled(writer: Writer, a: str, axis: int) -> str:
     shape = writer.names[a].shape
     counts = [count for count in (1, 2, 4, 8) if shape[axis] % count == 0]
     count = writer.random.choice(counts)
-    kind = writer.random.choice([U8, U8, F32, BF16])
+    kind = writer.random.choice([U8, U8, writer.owner.real_dtype(), BF16])
     scales = writer.read(kind, (count, shape[1]) if axis == 0 else (shape[0], count))
-    return writer.emit("scale_blocks", Type(F32, shape), a, scales, attr=axis)
+    return writer.emit("scale_blocks", Type(writer.real(a, scales), shape), a, scales, attr=axis)
 
 
 def _is_reshaped(shape: tuple[int, int]) -> bool:
@@ -46,6 +46,7 @@ def evaluate(a: Value, scales: Value, axis: int) -> Value:
     if scales.dtype is U8:
         with np.errstate(all="ignore"):
             powers = [np.where(end == 255, np.nan, np.exp2(end - 127.0)) for end in (lo, hi)]
-        known = floats(powers[0])
-        lo, hi = (np.where(lo == hi, known.lo, end) for end in (np.float32(-np.inf), np.float32(np.inf)))
-    return multiply(to(a, F32), Value(F32, lo, hi))
+        factors = where(lo == hi, floats(powers[0]), nothing(lo.shape))
+    else:
+        factors = Value(math_dtype(scales.dtype), lo, hi)
+    return multiply(a if a.dtype.is_float else to(a, F32), factors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from gizml_tile.dtypes import DType
+from gizml_tile.dtypes import F64, DType
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,18 @@ def has_effects(block: Block) -> bool:
 def has(block: Block, wanted: frozenset[str]) -> bool:
     """Whether a region, or one inside of it, has one of some operations."""
     return any(op.name in wanted or any(has(region, wanted) for region in op.regions) for op in block.ops)
+
+
+def has_doubles(program: Program) -> bool:
+    """Whether any of a program is F64."""
+    return any(tensor.dtype is F64 for tensor in program.tensors) or _computes_doubles(program.body)
+
+
+def _computes_doubles(block: Block) -> bool:
+    return any(
+        any(each.dtype is F64 for each in op.types) or any(map(_computes_doubles, op.regions))
+        for op in block.ops
+    )
 
 
 def ends_program(op: Op) -> bool:

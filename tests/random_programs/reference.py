@@ -1,24 +1,30 @@
-"""Each operation of the language on intervals: what a device may give, from NumPy in float64."""
+"""Each operation of the language on intervals: what a device may give, from NumPy in more bits."""
 
 from __future__ import annotations
 
 import math
 
+import doubles
 import numpy as np
 from intervals import (
-    UNIT,
+    HIGHEST_KEY,
+    LOWEST_KEY,
+    SINGLE,
+    Format,
     Value,
     common,
     corners,
     count,
     floats,
     fma,
+    format_of,
     hull,
     integer_sum,
     integers,
     key,
     lift,
     mask,
+    nothing,
     same,
     unkey,
     where,
@@ -27,23 +33,33 @@ from intervals import (
 from philox import tile_of
 from stochastic import rounded
 
-from gizml_tile.dtypes import BF16, E5M2, F32, FP8, I32, MASK, U32, DType, to_numpy
+from gizml_tile.dtypes import BF16, E5M2, F32, F64, FP8, I32, MASK, U32, DType, to_numpy
 
 
 def gelu(x):
+    if x.dtype == np.longdouble:
+        return doubles.gelu(x)
     return x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
 def gelu_erf(x):
+    if x.dtype == np.longdouble:
+        return doubles.gelu_erf(x)
     erfc = np.vectorize(math.erfc, otypes=[np.float64])
     return 0.5 * x * erfc(-x / math.sqrt(2))
+
+
+def erf(x):
+    if x.dtype == np.longdouble:
+        return doubles.erf(x)
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 
 def sigmoid(x):
     return np.where(x < 0, np.exp(np.minimum(x, 0)), 1) / (1 + np.exp(-np.abs(x)))
 
 
-# name: the function in float64 and its error in ulp
+# name: the function in float64 (for F64 in longdouble) and its error in ulp of its type
 FUNCTIONS = {
     "exp": (np.exp, 3),
     "exp2": (np.exp2, 3),
@@ -57,23 +73,24 @@ FUNCTIONS = {
     "log1p": (np.log1p, 3),
     "expm1": (np.expm1, 3),
     "softplus": (lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))), 3),
-    "erf": (np.vectorize(math.erf, otypes=[np.float64]), 3),
+    "erf": (erf, 3),
 }
 # Of functions that fall and then rise: where they are lowest, and a value below all others.
 LOWEST = {"gelu": (-0.7524, -0.171), "gelu_erf": (-0.7524, -0.171), "silu": (-1.2785, -0.2785)}
 
 
-def ulp(x):
-    """The spacing of float32 at float64 values, at least 2^-149."""
+def ulp(x, kind: Format = SINGLE):
+    """The spacing of F32 (of F64) at values that have more bits, at least that of subnormal numbers."""
     exponent = np.frexp(np.where(np.isfinite(x), x, 1))[1]
-    return np.ldexp(1.0, np.maximum(exponent - 24, -149))
+    return np.ldexp(kind.wide(1), np.maximum(exponent - kind.digits, kind.least))
 
 
 def function(name: str, a: Value) -> Value:
     a = lift(a)
+    kind = format_of(a.dtype)
     true, error = FUNCTIONS[name]
     with np.errstate(all="ignore"):
-        ends = [np.asarray(true(end.astype(np.float64))) for end in (a.lo, a.hi)]
+        ends = [np.asarray(true(end.astype(kind.wide))) for end in (a.lo, a.hi)]
         if name in LOWEST:
             # The textbook forms give NaN at infinity where the limit is meant.
             ends = [
@@ -85,11 +102,16 @@ def function(name: str, a: Value) -> Value:
         if name in LOWEST:
             place, least = LOWEST[name]
             low = np.where((a.lo < place) & (a.hi > place), least, low)
-        result = floats(low - error * ulp(low), high + error * ulp(high))
+        result = floats(low - error * ulp(low, kind), high + error * ulp(high, kind), a.dtype)
         unknown = a.unknown | (missing[0] != missing[1]) | (missing[0] & ~a.exact)
         known_nan = a.exact & missing[0]
-    result = where(unknown, floats(np.full(a.shape, -np.inf), np.full(a.shape, np.inf)), result)
-    return where(known_nan, floats(np.full(a.shape, np.nan)), result)
+    result = where(unknown, nothing(a.shape, a.dtype), result)
+    return where(known_nan, missing_numbers(a), result)
+
+
+def missing_numbers(a: Value) -> Value:
+    """NaN in the shape and type of a value."""
+    return floats(np.full(a.shape, np.nan), None, a.dtype)
 
 
 def add(a: Value, b: Value, negate_b: bool = False) -> Value:
@@ -111,16 +133,13 @@ def add(a: Value, b: Value, negate_b: bool = False) -> Value:
     result = hull(*(Value(v.dtype, *np.broadcast_arrays(v.lo, v.hi)) for v in choices))
     terms = max(a.terms, b.terms)
     if terms:
+        kind = format_of(dtype)
         with np.errstate(all="ignore"):
             size = np.maximum(abs(a.lo), abs(a.hi)) + np.maximum(abs(b.lo), abs(b.hi))
-            slack = (terms + 2) * UNIT * size.astype(np.float64)
-            widened = floats(result.lo - slack, result.hi + slack)
-        result = where(np.isfinite(slack), widened, _nothing(result.shape))
+            slack = (terms + 2) * kind.unit * size.astype(kind.wide)
+            widened = floats(result.lo - slack, result.hi + slack, dtype)
+        result = where(np.isfinite(slack), widened, nothing(result.shape, dtype))
     return Value(result.dtype, result.lo, result.hi, None, terms)
-
-
-def _nothing(shape) -> Value:
-    return floats(np.full(shape, -np.inf), np.full(shape, np.inf))
 
 
 def _integer(operation, a: Value, b: Value) -> Value:
@@ -137,10 +156,10 @@ def multiply(a: Value, b: Value) -> Value:
 
 
 def divide(a: Value, b: Value) -> Value:
-    a, b = lift(a), lift(b)
+    _, (a, b) = common(a, b)
     crosses = (b.lo <= 0) & (b.hi >= 0) & ~b.exact
     result = corners(lambda x, y: x / y, a, b)
-    return where(np.broadcast_to(crosses, result.shape), _nothing(result.shape), result)
+    return where(np.broadcast_to(crosses, result.shape), nothing(result.shape, result.dtype), result)
 
 
 def negate(a: Value) -> Value:
@@ -148,7 +167,7 @@ def negate(a: Value) -> Value:
     if not a.dtype.is_float:
         return integers(-a.lo, a.dtype, a.exact)
     factors = a.factors and (a.factors[0], a.factors[1], not a.factors[2])
-    result = floats(-a.hi, -a.lo)
+    result = floats(-a.hi, -a.lo, a.dtype)
     return Value(result.dtype, result.lo, result.hi, factors, a.terms)
 
 
@@ -158,7 +177,7 @@ def absolute(a: Value) -> Value:
         return integers(np.abs(a.lo), a.dtype, a.exact)
     result = corners(np.abs, a)
     inside = (a.lo <= 0) & (a.hi >= 0) & ~a.exact & ~a.unknown
-    return where(inside, floats(np.zeros(a.shape), result.hi), result)
+    return where(inside, floats(np.zeros(a.shape), result.hi, a.dtype), result)
 
 
 def extreme(name: str, a: Value, b: Value) -> Value:
@@ -171,11 +190,10 @@ def extreme(name: str, a: Value, b: Value) -> Value:
     def pick(x, y):
         kx, ky = key(x), key(y)
         if name == "minimum":
-            kx, ky = (np.where(k == -(2**40), 2**40, k) for k in (kx, ky))
-        best = choose(kx, ky)
-        return unkey(np.where(best == 2**40, -(2**40), best))
+            kx, ky = (np.where(k == LOWEST_KEY, HIGHEST_KEY, k) for k in (kx, ky))
+        return unkey(choose(kx, ky), x.dtype.type)
 
-    return floats(pick(a.lo, b.lo), pick(a.hi, b.hi))
+    return floats(pick(a.lo, b.lo), pick(a.hi, b.hi), dtype)
 
 
 def compare(name: str, a: Value, b: Value) -> Value:
@@ -249,8 +267,7 @@ def propagating(name: str, a: Value, axis: int) -> Value:
         return result
     missing = np.isnan(a.lo).any(axis, keepdims=True)
     maybe = a.unknown.any(axis, keepdims=True)
-    nan = floats(np.full(result.shape, np.nan))
-    return where(missing, nan, where(maybe, _nothing(result.shape), result))
+    return where(missing, missing_numbers(result), where(maybe, nothing(result.shape, result.dtype), result))
 
 
 def _float_extreme(name: str, a: Value, axis: int) -> Value:
@@ -261,26 +278,29 @@ def _float_extreme(name: str, a: Value, axis: int) -> Value:
     result = parts[0]
     for part in parts[1:]:
         result = extreme("maximum" if name == "max" else "minimum", result, part)
-    return floats(np.expand_dims(result.lo, axis), np.expand_dims(result.hi, axis))
+    return floats(np.expand_dims(result.lo, axis), np.expand_dims(result.hi, axis), a.dtype)
 
 
 def _float_sum(a: Value, axis: int) -> Value:
-    wide = a.lo.astype(np.float64), a.hi.astype(np.float64)
+    kind = format_of(a.dtype)
+    wide = a.lo.astype(kind.wide), a.hi.astype(kind.wide)
     with np.errstate(all="ignore"):
         size = np.maximum(abs(wide[0]), abs(wide[1])).sum(axis, keepdims=True)
-        slack = (a.shape[axis] / 64 + 8) * UNIT * size
-        result = _ordered(wide[0].sum(axis, keepdims=True) - slack, wide[1].sum(axis, keepdims=True) + slack)
+        slack = (a.shape[axis] / 64 + 8) * kind.unit * size
+        ends = wide[0].sum(axis, keepdims=True) - slack, wide[1].sum(axis, keepdims=True) + slack
+        result = _ordered(*ends, a.dtype)
         exact = a.exact.all(axis, keepdims=True)
         special = wide[0].sum(axis, keepdims=True)  # infinities and NaN as IEEE addition in any order,
         # unless finite elements alone make another infinity, or may.
         finite = np.where(np.isfinite(wide[0]), abs(wide[0]), 0).sum(axis, keepdims=True)
-    result = where(size < 3e38, result, _nothing(size.shape))
-    return where(exact & ~np.isfinite(size) & (finite < 3e38), floats(special), result)
+    result = where(size < kind.largest, result, nothing(size.shape, a.dtype))
+    known = exact & ~np.isfinite(size) & (finite < kind.largest)
+    return where(known, floats(special, None, a.dtype), result)
 
 
-def _ordered(lo, hi) -> Value:
+def _ordered(lo, hi, dtype: DType) -> Value:
     """Floats whose sign of zero does not matter."""
-    value = floats(lo, hi)
+    value = floats(lo, hi, dtype)
     return Value(value.dtype, *zeros_apart(value.lo, value.hi))
 
 
@@ -289,8 +309,9 @@ def dot(a: Value, b: Value, *, tf32: bool = False) -> Value:
     if not a.dtype.is_float:
         known = a.exact.all(1, keepdims=True) & b.exact.all(0, keepdims=True)
         return integers(a.lo @ b.lo, I32, known)
-    depth = a.shape[1]
-    wide = [x.astype(np.float64) for x in (a.lo, a.hi, b.lo, b.hi)]
+    depth, dtype = a.shape[1], F64 if F64 in (a.dtype, b.dtype) else F32
+    kind = format_of(dtype)
+    wide = [x.astype(kind.wide) for x in (a.lo, a.hi, b.lo, b.hi)]
     finite = [np.isfinite(x) for x in wide]
     bad = (~(finite[0] & finite[1])).any(1, keepdims=True) | (~(finite[2] & finite[3])).any(0, keepdims=True)
     wide = [np.where(good, x, 0) for x, good in zip(wide, finite, strict=True)]
@@ -299,17 +320,18 @@ def dot(a: Value, b: Value, *, tf32: bool = False) -> Value:
     with np.errstate(all="ignore"):
         size = (abs(centre[0]) + radius[0]) @ (abs(centre[1]) + radius[1])
         cut = (2.0**-11 * [a.dtype, b.dtype].count(F32) + 2.0**-22) if tf32 else 0
-        slack = size - abs(centre[0]) @ abs(centre[1]) + (depth * UNIT * 1.001 + 1e-13 + cut) * size
+        slack = size - abs(centre[0]) @ abs(centre[1])
+        slack = slack + (depth * kind.unit * 1.001 + (2 * depth + 8) * kind.rest + cut) * size
         if tf32:
             # The spacing of TF32's subnormal numbers does not shrink with them.
             slack = slack + 2.0**-137 * (abs(wide[0]).sum(1, keepdims=True) + abs(wide[2]).sum(0))
         if {a.dtype, b.dtype} <= {BF16, FP8, E5M2}:
             # The hardware's pair instruction may take and give subnormals as zeros.
             slack = slack + 2.0**-126 * (depth + abs(wide[0]).sum(1, keepdims=True) + abs(wide[2]).sum(0))
-        slack = slack + depth * 2.0**-149 * (size > 0)
+        slack = slack + depth * 2.0**kind.least * (size > 0)
         total = centre[0] @ centre[1]
-        result = _ordered(total - slack, total + slack)
-    result = where(bad | ~(size < 3e38), _nothing(size.shape), result)
+        result = _ordered(total - slack, total + slack, dtype)
+    result = where(bad | ~(size < kind.largest), nothing(size.shape, dtype), result)
     return Value(result.dtype, result.lo, result.hi, None, depth)
 
 
@@ -321,55 +343,56 @@ def floor_divide(a: Value, b: Value) -> Value:
 def _where_exact(result: Value, *operands: Value) -> Value:
     """The result where all operands are known; elsewhere nothing."""
     exact = np.all(np.broadcast_arrays(*(each.exact for each in operands)), 0)
-    return where(np.broadcast_to(exact, result.shape), result, _nothing(result.shape))
+    return where(np.broadcast_to(exact, result.shape), result, nothing(result.shape, result.dtype))
 
 
 def remainder(a: Value, b: Value) -> Value:
     """With the sign of a; of integers 0 where b is 0."""
-    _, (a, b) = common(a, b)
-    if not a.dtype.is_float:
+    dtype, (a, b) = common(a, b)
+    if not dtype.is_float:
         return _divided(np.fmod, a, b)
     with np.errstate(all="ignore"):
-        return _where_exact(floats(np.fmod(a.lo, b.lo)), a, b)
+        return _where_exact(floats(np.fmod(a.lo, b.lo), None, dtype), a, b)
 
 
 def wave(true, a: Value) -> Value:
     """A sine or cosine: of what is not known from -1 to 1."""
     a = lift(a)
+    kind = format_of(a.dtype)
     with np.errstate(all="ignore"):
-        value = true(a.lo.astype(np.float64))
-        known = floats(value - 3 * ulp(value), value + 3 * ulp(value))
-    missing = floats(np.full(a.shape, np.nan))
-    anywhere = floats(np.full(a.shape, -1.0), np.full(a.shape, 1.0))
+        value = true(a.lo.astype(kind.wide))
+        known = floats(value - 3 * ulp(value, kind), value + 3 * ulp(value, kind), a.dtype)
+    anywhere = floats(np.full(a.shape, -1.0), np.full(a.shape, 1.0), a.dtype)
     may_be_infinite = ~(np.isfinite(a.lo) & np.isfinite(a.hi))
-    unknown = where(may_be_infinite, _nothing(a.shape), anywhere)
-    return where(a.exact, where(np.isfinite(a.lo), known, missing), unknown)
+    unknown = where(may_be_infinite, nothing(a.shape, a.dtype), anywhere)
+    return where(a.exact, where(np.isfinite(a.lo), known, missing_numbers(a)), unknown)
 
 
 def power(a: Value, b: Value) -> Value:
-    a, b = lift(a), lift(b)
+    dtype, (a, b) = common(a, b)
+    kind = format_of(dtype)
     with np.errstate(all="ignore"):
-        value = np.power(a.lo.astype(np.float64), b.lo)
-        near = floats(value - 3 * ulp(value), value + 3 * ulp(value))
+        value = np.power(a.lo.astype(kind.wide), b.lo)
+        near = floats(value - 3 * ulp(value, kind), value + 3 * ulp(value, kind), dtype)
         # Zeros have their sign, and what is no number or infinite is so.
         sharp = (value == 0) | ~np.isfinite(value)
-        return _where_exact(where(sharp, floats(value), near), a, b)
+        return _where_exact(where(sharp, floats(value, None, dtype), near), a, b)
 
 
 def fused(a: Value, b: Value, c: Value) -> Value:
-    return corners(fma, lift(a), lift(b), lift(c))
+    return corners(fma, a, b, c)
 
 
 def copysign(a: Value, b: Value) -> Value:
-    a, b = lift(a), lift(b)
+    dtype, (a, b) = common(a, b)
     size = absolute(a)
-    known = corners(np.copysign, size, where(b.exact, b, floats(np.ones(b.shape))))
-    either = hull(Value(F32, *np.broadcast_arrays(size.lo, size.hi)), floats(-size.hi, -size.lo))
+    known = corners(np.copysign, size, where(b.exact, b, floats(np.ones(b.shape), None, dtype)))
+    either = hull(Value(dtype, *np.broadcast_arrays(size.lo, size.hi)), floats(-size.hi, -size.lo, dtype))
     shape = known.shape
-    either = Value(F32, np.broadcast_to(either.lo, shape), np.broadcast_to(either.hi, shape))
+    either = Value(dtype, np.broadcast_to(either.lo, shape), np.broadcast_to(either.hi, shape))
     nan = np.broadcast_to(np.isnan(b.lo) | b.unknown | a.unknown, shape)
     result = where(np.broadcast_to(b.exact, shape), known, either)
-    return where(nan, _nothing(shape), result)
+    return where(nan, nothing(shape, dtype), result)
 
 
 def bitcast(a: Value, dtype: DType) -> Value:
@@ -380,9 +403,8 @@ def bitcast(a: Value, dtype: DType) -> Value:
     known = a.exact & ~(np.isnan(a.lo) if a.dtype.is_float else False)
     if not dtype.is_float:
         return integers(raw.astype(np.int64), dtype, known)
-    value = raw.astype(np.float32)
-    result = floats(value, None, dtype)
-    return where(known, result, Value(dtype, *(_nothing(a.shape).lo, _nothing(a.shape).hi)))
+    result = floats(raw.astype(format_of(dtype).held), None, dtype)
+    return where(known, result, nothing(a.shape, dtype))
 
 
 def high(a: Value, b: Value, *, unsigned: bool) -> Value:
@@ -404,7 +426,7 @@ def by_chance(a: Value, bits: Value, dtype: DType) -> Value:
     with np.errstate(all="ignore"):
         found = floats(rounded(a.lo, bits.lo, dtype).astype(np.float32), None, dtype)
     exact = np.broadcast_to(a.exact & bits.exact, found.shape)
-    return where(exact, found, Value(dtype, *(_nothing(found.shape).lo, _nothing(found.shape).hi)))
+    return where(exact, found, nothing(found.shape, dtype))
 
 
 def draw(attr, offset: int) -> Value:
@@ -438,10 +460,10 @@ def leading_zeros(a: Value) -> Value:
 
 
 def floor_modulo(a: Value, b: Value) -> Value:
-    _, (a, b) = common(a, b)
-    if a.dtype.is_float:
+    dtype, (a, b) = common(a, b)
+    if dtype.is_float:
         with np.errstate(all="ignore"):
-            return _where_exact(floats(np.mod(a.lo, b.lo)), a, b)
+            return _where_exact(floats(np.mod(a.lo, b.lo), None, dtype), a, b)
     return _divided(np.mod, a, b)
 
 
@@ -478,16 +500,16 @@ def monotone(name: str, a: Value) -> Value:
         return corners(lambda x: np.where((x == 0) | np.isnan(x), x, np.sign(x)), a)
     if name == "sqrt":
         return corners(np.sqrt, a)
-    result = corners(lambda x: np.float32(1) / np.sqrt(x), a)
+    result = corners(lambda x: x.dtype.type(1) / np.sqrt(x), a)
     crosses = (a.lo <= 0) & (a.hi >= 0) & ~a.exact
-    return where(crosses, _nothing(a.shape), result)
+    return where(crosses, nothing(a.shape, a.dtype), result)
 
 
 def accepts(value: Value, result: np.ndarray) -> np.ndarray:
-    """Where a device's result (float32, int64 or bool) is right."""
+    """Where a device's result (float32, float64, int64 or bool) is right."""
     if value.dtype is MASK or not value.dtype.is_float:
         return (value.lo <= result) & (result <= value.hi)
     with np.errstate(all="ignore"):
         inside = (value.lo <= result) & (result <= value.hi)
-    inside = np.where(value.exact, same(value.lo, result.astype(np.float32)), inside)
+    inside = np.where(value.exact, same(value.lo, result.astype(value.lo.dtype)), inside)
     return inside | value.unknown

@@ -105,8 +105,11 @@ def expression(name: str, args: list[str], attr: object) -> str:
     if name == "random":
         seed, shape, kind = attr
         return f"p.random({seed}, {args[0]}, {list(shape)}, {kind!r})"
-    if name in ("id", "count", "int", "k", "arg"):
+    if name in ("id", "count", "int", "arg"):
         return f"p.{name}({number(attr)})"
+    if name == "k":
+        value, dtype = attr
+        return f"p.k({number(value)}, tile.{dtype.name})"
     if name in ("full", "zeros", "iota"):
         *values, dtype = attr
         shown = [str(list(value)) if isinstance(value, tuple) else number(value) for value in values]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from intervals import Value, held, round_to
+from intervals import Value, format_of, held, round_to
 from programs import TensorSpec
 
-from gizml_tile.dtypes import MASK, integer_range, to_numpy
+from gizml_tile.dtypes import F64, MASK, integer_range, to_numpy
+
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -3e-45, 3e38, -1e30, 65504.0, 448.0, 1e-7]
+# Beyond F32 on either side, subnormal, beside where narrower floats and integers round to another.
+DOUBLES = [1e300, -1.7e308, 5e-324, -2.5e-310, 1 + 2**-24 + 2**-52, 65520 - 2**-37, 2.0**53 - 1, -(2.0**63)]
 
 
 def build_all(specs: tuple[TensorSpec, ...]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -60,13 +64,11 @@ def data(spec: TensorSpec, shape: tuple[int, ...]) -> np.ndarray:
         return np.where(rng.random(shape) < 0.7, small.astype(dtype), full.astype(dtype))
     values = rng.standard_normal(shape)
     if spec.wild:
-        special = np.array(
-            [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -3e-45, 3e38, -1e30, 65504.0, 448.0, 1e-7]
-        )
+        special = np.array(SPECIAL + DOUBLES * (spec.dtype is F64))
         wild = rng.choice(special, shape)
         values = np.where(rng.random(shape) < 0.2, wild, values)
     with np.errstate(all="ignore"):
-        return round_to(values.astype(np.float32), spec.dtype).astype(dtype)
+        return round_to(values.astype(format_of(spec.dtype).held), spec.dtype).astype(dtype)
 
 
 def stored(array: np.ndarray, spec: TensorSpec) -> Value:
@@ -76,5 +78,5 @@ def stored(array: np.ndarray, spec: TensorSpec) -> Value:
     elif spec.dtype.is_integer:
         wide = array.astype(held(spec.dtype))
     else:
-        wide = array.astype(np.float32)
+        wide = array.astype(format_of(spec.dtype).held)
     return Value(spec.dtype, wide, wide.copy())

@@ -23,6 +23,7 @@ from gizml_tile.dtypes import (
     E5M2,
     F16,
     F32,
+    F64,
     FP8,
     I8,
     I16,
@@ -36,7 +37,7 @@ from gizml_tile.dtypes import (
     DType,
     math_dtype,
 )
-from gizml_tile.nodes import broadcast, promote
+from gizml_tile.nodes import UNARY_DOUBLE, UNARY_FLOAT, broadcast, promote
 
 CAST = [F32, I32, U32, F16, BF16, I16, U16, FP8, E5M2, I8, U8, I64, U64]
 FLOATS = [F32, F32, F32, F16, BF16, FP8, E5M2]
@@ -45,6 +46,8 @@ IEEE_UNARY = "neg abs sqrt rsqrt reciprocal relu floor ceil trunc round sign".sp
 FUNCTIONS = """exp exp2 expm1 log log2 log1p sigmoid tanh silu softplus erf gelu gelu_erf sin cos""".split()
 UNARY = IEEE_UNARY + FUNCTIONS
 BINARY = "add add sub mul mul div maximum minimum".split()
+# What floats have in F32 alone.
+SINGLE = (UNARY_FLOAT - UNARY_DOUBLE) | {"pow", "rem", "floormod"}
 
 if TYPE_CHECKING:
     from generate import Generator
@@ -80,6 +83,10 @@ class Writer:
         unused = [name for name in found if name not in self.owner.used]
         if unused and self.random.random() < 0.6:
             found = unused
+        if self.many and self.random.random() < 0.5:
+            found = [name for name in found if self.names[name].batch] or found
+        if self.owner.doubles and self.random.random() < 0.5:
+            found = [name for name in found if self.names[name].dtype is F64] or found
         if not found:
             return None
         return found[max(self.random.randrange(len(found)) for _ in range(2))]
@@ -88,6 +95,11 @@ class Writer:
         return self.pick(lambda t: t.dtype is not None and t.dtype.is_float) or self.read(
             self.owner.float_dtype()
         )
+
+    def narrow(self) -> str:
+        """Floats of at most 32 bits."""
+        found = self.pick(lambda t: t.dtype is not None and t.dtype.is_float and t.dtype is not F64)
+        return found or self.read(self.random.choice(FLOATS))
 
     def integer_tile(self) -> str:
         found = self.pick(lambda t: t.dtype is not None and t.dtype.is_integer)
@@ -180,6 +192,10 @@ class Writer:
         number = self.random.choice(numbers)
         return Literal(abs(number) if math_dtype(self.names[name].dtype).is_unsigned else number)
 
+    def real(self, *args: Arg) -> DType:
+        """What floats are computed with in: F64 where one of them is that."""
+        return F64 if any(isinstance(arg, str) and self.names[arg].dtype is F64 for arg in args) else F32
+
     def joint(self, *args: Arg) -> tuple[int, int]:
         shape = broadcast(*(self.names[arg].shape if isinstance(arg, str) else (1, 1) for arg in args))
         assert shape is not None
@@ -187,20 +203,19 @@ class Writer:
 
     def constant(self) -> str:
         rows, columns = self.owner.size(), self.owner.size()
-        roll = self.random.random()
+        roll, real = self.random.random(), self.owner.real_dtype()
         if roll < 0.2:
-            return self.emit("k", Type(F32), attr=self.number())
+            return self.emit("k", Type(real), attr=(self.number(), real))
         if roll < 0.25:
             return self.emit("arg", Type(F32), attr=self.number())
         if roll < 0.45:
-            return self.emit("full", Type(F32, (rows, columns)), attr=((rows, columns), self.number(), F32))
+            return self.emit("full", Type(real, (rows, columns)), attr=((rows, columns), self.number(), real))
         if roll < 0.55:
-            return self.emit("zeros", Type(F32, (rows, columns)), attr=((rows, columns), F32))
+            return self.emit("zeros", Type(real, (rows, columns)), attr=((rows, columns), real))
+        dtype = self.random.choice([real, I32, I64, U32, U64, *[F64] * 3 * self.owner.doubles])
         if roll < 0.8:
-            dtype = self.random.choice([F32, I32, I64, U32, U64])
             axis = self.random.randrange(2)
             return self.emit("iota", Type(dtype, (rows, columns)), attr=((rows, columns), axis, dtype))
-        dtype = self.random.choice([F32, I32, I64, U32, U64])
         index = self.pick(lambda t: t.is_index) or self.index_math()
         return self.emit("value", Type(dtype), index, attr=dtype)
 
@@ -214,7 +229,7 @@ class Writer:
 
     def chance(self) -> str:
         """A number rounded by random bits."""
-        a = self.floats()
+        a = self.narrow()
         is_bits = lambda t: t.dtype in (I32, U32) and t.shape in ((1, 1), self.names[a].shape)
         bits = self.pick(is_bits)
         if bits is None:
@@ -228,8 +243,14 @@ class Writer:
 
     def unary(self) -> str:
         a = self.floats()
-        names = IEEE_UNARY if self.owner.ieee else UNARY
-        return self.emit(self.random.choice(names), Type(F32, self.names[a].shape), a)
+        names, real = IEEE_UNARY if self.owner.ieee else UNARY, self.real(a)
+        name = self.random.choice(names)
+        if real is F64:
+            # One after the other, so that few programs have them all.
+            names = [each for each in names if each not in SINGLE]
+            self.owner.turn += 1
+            name = names[self.owner.turn % len(names)]
+        return self.emit(name, Type(real, self.names[a].shape), a)
 
     def binary(self) -> str:
         a = self.floats()
@@ -237,28 +258,32 @@ class Writer:
         if b is None or self.random.random() < 0.15:
             b = Literal(self.number())
         args = (a, b) if isinstance(b, Literal) or self.random.random() < 0.5 else (b, a)
-        return self.emit(self.random.choice(BINARY), Type(F32, self.joint(a, b)), *args)
+        return self.emit(self.random.choice(BINARY), Type(self.real(a, b), self.joint(a, b)), *args)
 
     def function(self) -> str:
         """What is made of two or three floats, or asks something of one."""
         a = self.floats()
         is_float = lambda t: t.dtype is not None and t.dtype.is_float
         names = "clamp fma copysign floormod rem isnan isinf isfinite".split()
-        name = self.random.choice(names if self.owner.ieee else [*names, "pow"])
+        names = names if self.owner.ieee else [*names, "pow"]
+        name = self.random.choice([each for each in names if each not in SINGLE or self.real(a) is F32])
         if name.startswith("is"):
             return self.emit(name, Type(MASK, self.names[a].shape), a)
         if name == "clamp":
             ends = self.random.choice([(-1.0, 2.5), (0.0, 1e-3), (-7.7, -0.0)])
-            return self.emit(name, Type(F32, self.names[a].shape), a, *map(Literal, ends))
+            return self.emit(name, Type(self.real(a), self.names[a].shape), a, *map(Literal, ends))
         args = [a]
+        alike = (lambda t: t.dtype is not F64) if name in SINGLE else (lambda t: True)
         for _ in range(1 + (name == "fma")):
-            other = self.pick(lambda t: is_float(t) and broadcast(self.joint(*args), t.shape) is not None)
+            other = self.pick(
+                lambda t: is_float(t) and alike(t) and broadcast(self.joint(*args), t.shape) is not None
+            )
             args.append(Literal(self.number()) if other is None or self.random.random() < 0.3 else other)
         if np.prod(self.joint(*args)) > self.owner.limit:
             args[1:] = [Literal(self.number()) for _ in args[1:]]
         # It is a batch that takes tiles beside itself.
         args.sort(key=lambda arg: not (isinstance(arg, str) and self.names[arg].batch))
-        return self.emit(name, Type(F32, self.joint(*args)), *args)
+        return self.emit(name, Type(self.real(*args), self.joint(*args)), *args)
 
     def bits(self) -> str:
         """The bits of a number, counted or as another type, or the upper half of a product."""
@@ -267,7 +292,8 @@ class Writer:
         dtype, shape = self.names[a].dtype, self.names[a].shape
         roll = self.random.random()
         if dtype.is_float or roll < 0.4:
-            same = [each for each in CAST if each.bits == dtype.bits]
+            cast = [*CAST, *[F64] * self.owner.doubles]
+            same = [each for each in cast if each.bits == dtype.bits]
             kind = self.random.choice(same)
             return self.emit("bitcast", Type(kind, shape), a, attr=kind)
         if roll < 0.8 or dtype.bits == 64:
@@ -283,11 +309,11 @@ class Writer:
         a = self.floats()
         is_float = lambda t: t.dtype is not None and t.dtype.is_float
         b = self.fitting(a, is_float) or Literal(self.number())
-        product = self.emit("mul", Type(F32, self.joint(a, b)), a, b)
+        product = self.emit("mul", Type(self.real(a, b), self.joint(a, b)), a, b)
         c = self.fitting(product, is_float) or Literal(self.number())
         name, swap = self.random.choice(["add", "sub"]), self.random.random() < 0.5 and isinstance(c, str)
         args = (c, product) if swap else (product, c)
-        return self.emit(name, Type(F32, self.joint(*args)), *args)
+        return self.emit(name, Type(self.real(*args), self.joint(*args)), *args)
 
     def integer(self) -> str:
         a = self.integer_tile()
@@ -339,7 +365,8 @@ class Writer:
 
     def convert(self) -> str:
         a = self.pick(lambda t: t.dtype is not None) or self.floats()
-        dtype = self.random.choice([F32, F16, BF16, FP8, E5M2, F32, I32, I64, I16, I8, U8, U16, U32, U64])
+        kinds = [F32, F16, BF16, FP8, E5M2, F32, I32, I64, I16, I8, U8, U16, U32, U64]
+        dtype = self.random.choice([*kinds, *[F64] * 6 * self.owner.doubles])
         return self.emit("to", Type(dtype, self.names[a].shape), a, attr=dtype)
 
     def reduction(self) -> str:
@@ -362,18 +389,17 @@ class Writer:
         return self.emit("transpose", Type(kind.dtype, kind.shape[::-1]), a)
 
     def dot(self) -> str:
-        if self.random.random() < 0.12 or self.owner.ieee:
-            dtypes, result = [I8, U8], I32
-        else:
-            dtypes, result = FLOATS, F32
+        bytes_ = self.random.random() < 0.12 or self.owner.ieee
+        dtypes = [I8, U8] if bytes_ else self.owner.floats
         left = self.operand(dtypes, None)
         right = self.operand(dtypes, self.names[left].shape[1])
+        result = I32 if bytes_ else self.real(left, right)
         shape = (self.names[left].shape[0], self.names[right].shape[1])
         product = self.emit("dot", Type(result, shape), left, right)
-        if result is F32 and self.random.random() < 0.5:
+        if result is not I32 and self.random.random() < 0.5:
             c = self.fitting(product, lambda t: t.dtype is not None and t.dtype.is_float)
             if c is not None:
-                return self.emit("add", Type(F32, self.joint(c, product)), c, product)
+                return self.emit("add", Type(self.real(c, product), self.joint(c, product)), c, product)
         return product
 
     def operand(self, dtypes: list[DType], rows: int | None) -> str:
@@ -381,7 +407,7 @@ class Writer:
         found = self.pick(
             lambda t: t.dtype in dtypes and (rows is None or t.shape[0] == rows) and t.shape[1] <= 32
         )
-        if found and self.random.random() < 0.6:
+        if found and (self.names[found].batch or self.random.random() < 0.6):
             return found
         shape = (rows or self.owner.size(), self.owner.size())
         return self.read(self.random.choice(dtypes), shape)
@@ -393,17 +419,17 @@ class Writer:
             self.read: 2,
             partial(addressing.read, self): 1.8,
             partial(packed.draw, self): 0.5,
-            self.constant: 1.2,
+            self.constant: 1.2 + self.owner.doubles,
             self.draw: 0.5,
             self.chance: 0.5,
             self.index_math: 1,
             partial(tells.draw, self): 2 * self.owner.tells,
-            partial(batches.draw, self): 3 * (self.owner.batch > 0),
+            partial(batches.draw, self): 6 * (self.owner.batch > 0),
         }
         each = {
             self.binary: 4,
             self.multiply_add: 2,
-            self.unary: 5,
+            self.unary: 5 + 4 * self.owner.doubles,
             self.compare: 1,
             self.select: 2,
             self.convert: 2,
