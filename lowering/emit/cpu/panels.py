@@ -218,7 +218,9 @@ class Packer:
         columns = self.node.shape[0]
         pair = layout.pair
         side = min(self.lanes, layout.width, columns, max(1, self.unit // pair))
-        kind = "i32" if pair > 1 else self.kind
+        # Masks of narrow lanes take longer than all the rest, and without AVX-512 there are none: what may
+        # lie outside is read a step at a time.
+        least = side if pair == 1 else 1
 
         def in_columns(column: Value, _: list[str]) -> Sequence[str]:
             panel, inner = function.divide(column, layout.width), function.remainder(column, layout.width)
@@ -229,34 +231,58 @@ class Packer:
                     function.mul(inner, pair * layout.element_bytes),
                 ),
             )
-            places = []
-            for lane in range(side):
-                row = function.add(column, lane)
-                places.append(RowPlace(self.shared, row, row, side * pair))
-                places[-1].prepare((self.node,))
-
-            def in_depth(k: Value, _: list[str]) -> Sequence[str]:
-                step = function.add(base, k)
-                lines = []
+            places = self._places(column, side, side * pair)
+            others = places if least == side else self._places(column, side, least * pair)
+            edge: Value = 0
+            if least < side:
+                end: Value = function.add(base, depth)
                 for place in places:
-                    value = self._lanes(place.at(step).value(self.node), step, side * pair)
-                    value = self._encode(value, side * pair)
-                    if pair > 1:
-                        of = vector("i32", side)
-                        value = function.emit(f"bitcast {vector(self.kind, pair * side)} {value} to {of}")
-                    lines.append(value)
-                for lane, line in enumerate(transpose_block(function, kind, lines)):
-                    row = function.add(function.divide(k, pair), lane)
-                    address = function.offset(start, function.mul(row, layout.row_bytes))
-                    function.store(vector(kind, side), line, address, 4)
-                return ()
-
-            function.loop(0, depth, side * pair, in_depth, runs=True)
+                    end = function.minimum(end, place.inside(end, side * pair, ()))
+                edge = function.maximum(function.sub(end, base), 0)
+            whole = partial(self._turn, start, base, places, inside=True)
+            function.loop(0, edge, side * pair, whole)
+            rest = partial(self._turn, start, base, others, inside=False)
+            function.loop(edge, depth, least * pair, rest)
             return ()
 
         function.loop(0, columns, side, in_columns)
         if columns < layout.columns:
             self._clear_columns(target, columns, depth)
+
+    def _places(self, first: Value, rows: int, width: int) -> list[RowPlace]:
+        """Neighbouring rows of the source, taken ``width`` columns at a time."""
+        places = []
+        for lane in range(rows):
+            row = self.scope.function.add(first, lane)
+            places.append(RowPlace(self.shared, row, row, width))
+            places[-1].prepare((self.node,))
+        return places
+
+    def _turn(
+        self, target: str, base: Value, places: Sequence[RowPlace], k: Value, _: list[str], *, inside: bool
+    ) -> Sequence[str]:
+        """Writes the steps from ``k`` on of neighbouring columns, each of which has a row of the source."""
+        function, layout = self.scope.function, self.packing.panels
+        width, pair = places[0].width, layout.pair
+        kind, of = "i32" if pair > 1 else self.kind, vector(self.kind, width)
+        step = function.add(base, k)
+        lines = []
+        for place in places:
+            value = self._lanes(place.at(step, inside=inside).value(self.node), step, width)
+            value = self._encode(value, width)
+            if pair > 1:
+                value = function.emit(f"bitcast {of} {value} to {vector(kind, width // pair)}")
+            lines.append(value)
+        line_start = function.offset(target, function.mul(function.divide(k, pair), layout.row_bytes))
+        if width == pair:
+            for column, value in enumerate(lines):
+                address = function.offset(line_start, column * pair * layout.element_bytes)
+                function.store(kind, value, address, 4)
+            return ()
+        for row, value in enumerate(transpose_block(function, kind, lines)):
+            address = function.offset(line_start, row * layout.row_bytes)
+            function.store(vector(kind, len(lines)), value, address, 4)
+        return ()
 
     def _clear_columns(self, target: str, first: int, depth: Value) -> None:
         """Zeros in the columns that only the matrix units' full width asks for."""
