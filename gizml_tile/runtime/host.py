@@ -23,8 +23,22 @@ _X86_LEVELS = {
     "x86-64-v3": ("avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt"),
     "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
 }
+# Products of bytes in vectors, by the bits of a vector.
+_VNNI = {256: "avxvnni", 512: "avx512vnni"}
 # The matrix unit, of which all CPUs that have it have these parts.
 _AMX = ("amx-tile", "amx-bf16", "amx-int8")
+# CPUs that are a level and one feature more.
+_EXTENDED = {
+    "x86-64-v3+vnni": "avxvnni",
+    "x86-64-v4+vnni": "avx512vnni",
+    "x86-64-v4+bf16": "avx512bf16",
+}
+_X86_FEATURES = (
+    *(name for level in _X86_LEVELS.values() for name in level),
+    *_EXTENDED.values(),
+)
+# NumPy knows nothing of these, and no opinion is not a yes.
+_UNKNOWN_TO_NUMPY = ("avxvnni", *_AMX)
 # How /proc/cpuinfo and NumPy spell a feature, where they differ from LLVM. NumPy knows fewer.
 _LINUX_NAMES = {
     "sse3": "pni",
@@ -33,6 +47,8 @@ _LINUX_NAMES = {
     "lzcnt": "abm",
     "bmi": "bmi1",
     "avx512bf16": "avx512_bf16",
+    "avx512vnni": "avx512_vnni",
+    "avxvnni": "avx_vnni",
     "amx-tile": "amx_tile",
     "amx-bf16": "amx_bf16",
     "amx-int8": "amx_int8",
@@ -69,6 +85,11 @@ class Host:
     def i16_dot(self) -> bool:
         """Whether there are products of pairs of I16 that are added to I32: since SSE2."""
         return self.cpu_base == "x86-64"
+
+    @property
+    def i8_dot(self) -> bool:
+        """Whether there are products of fours of U8 and I8 that are added to I32."""
+        return _VNNI.get(self.vector_bits) in self.features
 
     @property
     def key(self) -> str:
@@ -122,7 +143,7 @@ def _x86(cpu: str) -> tuple[tuple[str, ...], int, bool, bool]:
     """Features, vector bits, and whether the BF16 pair and the matrix instructions may be used."""
     present = _present_features()
     wanted, _, extension = cpu.partition("+")
-    known = ["native", *_X86_LEVELS, "x86-64-v4+bf16"]
+    known = ["native", *_X86_LEVELS, *_EXTENDED]
     if cpu not in known:
         raise TileError(f"{CPU_VARIABLE}={cpu} is not known; it may be {', '.join(known)}", here())
     features: tuple[str, ...] = ()
@@ -136,12 +157,15 @@ def _x86(cpu: str) -> tuple[tuple[str, ...], int, bool, bool]:
         if level == wanted:
             break
     vector_bits = 512 if "avx512f" in features else 256 if "avx2" in features else 128
+    if extension and _EXTENDED[cpu] not in present:
+        raise TileError(f"{CPU_VARIABLE}={cpu}: this CPU lacks {_EXTENDED[cpu]}", here())
+    vnni = _VNNI.get(vector_bits)
+    if vnni in present and (cpu == "native" or _EXTENDED.get(cpu) == vnni):
+        features += (vnni,)
     bf16 = vector_bits == 512 and "avx512bf16" in present and cpu in ("native", "x86-64-v4+bf16")
-    if extension and not bf16:
-        raise TileError(f"{CPU_VARIABLE}={cpu}: this CPU lacks avx512bf16", here())
     amx = cpu == "native" and bf16 and set(_AMX) <= present and _request_amx()
     # Intel's CPUs multiply pairs at half the rate of F32, so there F32 serves better without the matrix unit.
-    pairs = bf16 and (bool(extension) or _vendor() == "AuthenticAMD")
+    pairs = bf16 and (cpu != "native" or _vendor() == "AuthenticAMD")
     return features, vector_bits, pairs, amx
 
 
@@ -165,15 +189,13 @@ def _present_features() -> frozenset[str]:
     witnesses = [
         witness for witness in (_linux_features(), _numpy_features()) if witness is not None
     ]
-    names = [*(name for level in _X86_LEVELS.values() for name in level), "avx512bf16"]
     found = {
         name
-        for name in (*names, *_AMX)
+        for name in (*_X86_FEATURES, *_AMX)
         if witnesses and all(witness.get(name, True) for witness in witnesses)
     }
-    # NumPy alone knows nothing of the matrix unit, and no opinion is not a yes.
     if _linux_features() is None:
-        found.difference_update(_AMX)
+        found.difference_update(_UNKNOWN_TO_NUMPY)
     return frozenset(found)
 
 
@@ -190,12 +212,7 @@ def _linux_features() -> dict[str, bool] | None:
                 return None
     except OSError:
         return None
-    names = [
-        *(name for level in _X86_LEVELS.values() for name in level),
-        "avx512bf16",
-        *_AMX,
-    ]
-    return {name: _LINUX_NAMES.get(name, name) in flags for name in names}
+    return {name: _LINUX_NAMES.get(name, name) in flags for name in (*_X86_FEATURES, *_AMX)}
 
 
 def _numpy_features() -> dict[str, bool] | None:
@@ -208,8 +225,7 @@ def _numpy_features() -> dict[str, bool] | None:
             continue
     else:
         return None
-    names = [*(name for level in _X86_LEVELS.values() for name in level), "avx512bf16"]
-    spelled = {name: _NUMPY_NAMES.get(name, name.upper()) for name in names}
+    spelled = {name: _NUMPY_NAMES.get(name, name.upper()) for name in _X86_FEATURES}
     return {name: bool(features[there]) for name, there in spelled.items() if there in features}
 
 

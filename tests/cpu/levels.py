@@ -18,6 +18,7 @@ from products import Product
 import gizml_tile as tile
 
 SINGLE = np.dtype(np.float32)
+BYTES = [("i1", "u1"), ("i1", "i1"), ("u1", "i1"), ("u1", "u1")]
 
 
 def products() -> dict[str, np.ndarray]:
@@ -31,10 +32,11 @@ def products() -> dict[str, np.ndarray]:
             ((7, 300, 1100), (1, 512, 16), ("f32", "f32")),
             ((45, 70, 33), (16, 2, 8), ("f16", "f32")),
             ((45, 70, 33), (32, 32, 32), ("fp8", "f16")),
-            ((45, 70, 33), (32, 32, 32), ("i1", "u1")),
+            *(((45, 70, 33), (32, 32, 32), types) for types in BYTES),
+            *(((45, 1200, 71), (16, 2, 8), types) for types in BYTES),
         ]
     ):
-        product = Product(sizes, block, types, "i4" if types[0] == "i1" else "f32", ("C", "F", "C"))
+        product = Product(sizes, block, types, "i4" if types in BYTES else "f32", ("C", "F", "C"))
         a, b, c = product.operands()
         c[...] = 0
         results[f"product {number}"] = product_result(product, a, b, c)

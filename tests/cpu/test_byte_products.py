@@ -9,7 +9,7 @@ import gizml_tile as tile
 
 # Ragged ends of every axis, and depths around the 64 and 1024 that the matrix unit takes at a time.
 SIZES = [(1, 1, 1), (33, 70, 100), (5, 200, 1030), (64, 64, 2500)]
-BLOCKS = [(16, 16, 16), (4, 8, 32), (32, 128, 128)]
+BLOCKS = [(16, 16, 16), (4, 8, 32), (2, 2, 16), (32, 128, 128)]
 
 
 def cdiv(a, b):

@@ -12,7 +12,15 @@ from products import Product, assert_product
 from gizml_tile.errors import TileError
 from gizml_tile.runtime import host
 
-LEVELS = ["native", "x86-64-v4+bf16", "x86-64-v4", "x86-64-v3", "x86-64-v2"]
+LEVELS = [
+    "native",
+    "x86-64-v4+bf16",
+    "x86-64-v4+vnni",
+    "x86-64-v4",
+    "x86-64-v3+vnni",
+    "x86-64-v3",
+    "x86-64-v2",
+]
 
 
 def run(folder: Path, cpu: str, threads: int) -> dict[str, np.ndarray]:

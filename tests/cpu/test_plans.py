@@ -86,6 +86,7 @@ def test_bytes_are_multiplied_in_fours_or_pairs():
         p.write(Y, [32, 32]).put(p.fold(0, A.blocks(1), p.zeros([32, 32], tile.I32), turn), [0, 0])
 
     form = "I16 pairs" if host().i16_dot else "I32 multiply and add"
+    form = "fours of U8 x I8" if host().i8_dot else form
     form = "the U8 x I8 matrix unit" if host().amx else form
     assert form in lines([1], body, storage=(tile.U8, tile.I8, tile.I32))[0]
 

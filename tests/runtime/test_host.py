@@ -51,7 +51,27 @@ def test_levels(monkeypatch, level, bits, last):
     assert not found.bf16_dot and not found.amx
 
 
-_ALL = {name for names in module._X86_LEVELS.values() for name in names} | {"avx512bf16"}
+_ALL = set(module._X86_FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "bits", "bf16", "vnni"),
+    [
+        ("x86-64-v3+vnni", 256, False, ["avxvnni"]),
+        ("x86-64-v4+vnni", 512, False, ["avx512vnni"]),
+        ("x86-64-v4+bf16", 512, True, []),
+        ("x86-64-v3", 256, False, []),
+        ("native", 512, True, ["avx512vnni"]),
+    ],
+)
+def test_levels_and_one_feature_more(monkeypatch, cpu, bits, bf16, vnni):
+    monkeypatch.setattr(module.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(module, "_present_features", lambda: frozenset(_ALL))
+    monkeypatch.setattr(module, "_vendor", lambda: "AuthenticAMD")
+    monkeypatch.setenv("GIZML_TILE_CPU", cpu)
+    found = host()
+    assert (found.vector_bits, found.bf16_dot, found.i8_dot) == (bits, bf16, bool(vnni))
+    assert [name for name in found.features if "vnni" in name] == vnni
 
 
 @pytest.mark.parametrize(("vendor", "pairs"), [("AuthenticAMD", True), ("GenuineIntel", False)])
@@ -62,7 +82,7 @@ def test_native_takes_what_is_there_and_fast(monkeypatch, vendor, pairs):
     assert host().bf16_dot is pairs and not host().amx and host().vector_bits == 512
     module._host.cache_clear()
     monkeypatch.setattr(module, "_present_features", lambda: frozenset(_ALL - {"avx512cd"}))
-    assert host().vector_bits == 256 and not host().bf16_dot
+    assert host().vector_bits == 256 and not host().bf16_dot and host().features[-1] == "avxvnni"
     module._host.cache_clear()
     monkeypatch.setattr(module, "_present_features", lambda: frozenset())
     assert host().vector_bits == 128 and host().features == ()
@@ -73,9 +93,9 @@ def test_a_feature_needs_every_witness(monkeypatch):
     monkeypatch.setattr(module, "_linux_features", lambda: everything)
     monkeypatch.setattr(module, "_numpy_features", lambda: {"avx512f": False, "avx2": True})
     found = module._present_features.__wrapped__()
-    assert "avx512f" not in found and "avx2" in found and "amx-tile" in found
+    assert "avx512f" not in found and "avx2" in found and {"amx-tile", "avxvnni"} <= found
     monkeypatch.setattr(module, "_linux_features", lambda: None)
-    assert "amx-tile" not in module._present_features.__wrapped__()
+    assert not {"amx-tile", "avxvnni"} & module._present_features.__wrapped__()
     monkeypatch.setattr(module, "_numpy_features", lambda: None)
     assert module._present_features.__wrapped__() == frozenset()
 
@@ -90,13 +110,14 @@ def test_a_feature_needs_every_witness(monkeypatch):
         ),
         ("GIZML_TILE_CPU", "x86-64-v4", "GIZML_TILE_CPU=x86-64-v4: this CPU lacks avx512f"),
         ("GIZML_TILE_CPU", "x86-64-v4+bf16", "this CPU lacks avx512f"),
+        ("GIZML_TILE_CPU", "x86-64-v3+vnni", "x86-64-v3+vnni: this CPU lacks avxvnni"),
         ("GIZML_TILE_THREADS", "many", "GIZML_TILE_THREADS=many is not a number of threads"),
         ("GIZML_TILE_THREADS", "0", "GIZML_TILE_THREADS=0 is not a number of threads"),
     ],
 )
 def test_wrong_settings_are_errors(monkeypatch, variable, value, message):
     monkeypatch.setattr(module.platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(module, "_present_features", lambda: frozenset(_ALL - {"avx512f"}))
+    monkeypatch.setattr(module, "_present_features", lambda: frozenset(_ALL - {"avx512f", "avxvnni"}))
     monkeypatch.setenv(variable, value)
     with pytest.raises(TileError, match=message.replace("+", r"\+")):
         host()

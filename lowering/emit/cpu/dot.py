@@ -27,6 +27,7 @@ from gizml_tile.lowering.emit.cpu.shapes import (
     register_block,
 )
 from gizml_tile.lowering.emit.cpu.tiles import tile_blocks
+from gizml_tile.lowering.emit.cpu.together import TURNED, multiply_add_together, turned
 
 
 def micro_product(
@@ -62,7 +63,7 @@ def _vector_blocks(
     finish: Finish | None,
 ) -> None:
     """Panels outside and rows inside: a panel stays in the first cache while A comes from the second."""
-    block = register_block(shape.rows, shape.columns, shape.vector, shape.lane_bytes)
+    block = register_block(shape)
     layout = panel_layout(shape)
     cuts = row_blocks(shape.rows, block.rows)
     blocks = sum((end - begin) // height for begin, end, height in cuts)
@@ -73,6 +74,7 @@ def _vector_blocks(
     def at_panel(panel: Value, _: list[str]) -> Sequence[str]:
         panel_start = b.offset(panels, b.mul(panel, panel_stride))
         c_column = b.offset(c, b.mul(panel, layout.width * shape.lane_bytes))
+        excess = _excess(b, shape, block, panel_start, depth) if shape.turns_bits else []
 
         def at_rows(row: Value, height: int, turn: Value) -> Sequence[str]:
             a_rows = b.offset(a, b.mul(row, b.mul(shape.a_row_stride, layout.element_bytes)))
@@ -84,7 +86,7 @@ def _vector_blocks(
 
             here = replace(block, rows=height)
             target = block_target(b, finish, c, c_rows)
-            _vector_product(b, shape, here, a_rows, panel_start, c_rows, target, depth, first, fetch)
+            _vector_product(b, shape, here, a_rows, panel_start, c_rows, target, depth, first, fetch, excess)
             finish_block(b, shape, finish, c, row, height, b.mul(panel, layout.width), layout.width)
             return ()
 
@@ -138,8 +140,9 @@ def _vector_product(
     depth: Value,
     first: str,
     fetch: Callable[[Value], None],
+    excess: Sequence[str],
 ) -> None:
-    """One register block over the whole chunk, written to ``target``."""
+    """One register block over the whole chunk, written to ``target``; totals start lower by ``excess``."""
     layout = panel_layout(shape)
     kind = f"<{shape.vector} x {shape.lane}>"
     align = shape.vector * shape.lane_bytes
@@ -159,6 +162,9 @@ def _vector_product(
         lambda: [b.load(kind, b.offset(c, offset), align) for offset in offsets],
         [kind] * len(places),
     )
+    if excess:
+        pairs = zip(start, places, strict=True)
+        start = [b.emit(f"sub {kind} {value}, {excess[column]}") for value, (_, column) in pairs]
 
     def at_depth(k: Value, carried: list[str]) -> Sequence[str]:
         totals = list(carried)
@@ -179,6 +185,8 @@ def _vector_product(
                 else:
                     address = b.offset(a_steps[0], b.add(b.mul(a_row_bytes, row), along))
                 left = _broadcast(b, address, shape)
+                if shape.turns_bits:
+                    left = turned(b, shape, left)
                 for column in range(block.vectors):
                     place = row * block.vectors + column
                     totals[place] = _multiply_add(b, shape, left, right[column], totals[place])
@@ -187,6 +195,28 @@ def _vector_product(
     totals = b.loop(0, depth, block.unroll * layout.pair, at_depth, [(kind, value) for value in start])
     for offset, total in zip(offsets, totals, strict=True):
         b.store(kind, total, b.offset(target, offset), align)
+
+
+def _excess(b: Function, shape: DotShape, block: RegisterBlock, panel: str, depth: Value) -> list[str]:
+    """What turned bits add to every row of a panel's product: the byte 0x80 times each column."""
+    layout = panel_layout(shape)
+    kind, align = f"<{shape.vector} x i32>", shape.vector * shape.lane_bytes
+    places = [(step, column) for step in range(block.unroll) for column in range(block.vectors)]
+
+    def at_depth(k: Value, carried: list[str]) -> Sequence[str]:
+        rows = b.offset(panel, b.mul(b.divide(k, layout.pair), layout.row_bytes))
+        totals = []
+        for (step, column), total in zip(places, carried, strict=True):
+            right = b.load(kind, b.offset(rows, step * layout.row_bytes + column * align), align)
+            totals.append(_multiply_add(b, shape, f"splat (i32 {TURNED})", right, total))
+        return totals
+
+    start = [(kind, "zeroinitializer")] * len(places)
+    totals = b.loop(0, depth, block.unroll * layout.pair, at_depth, start)
+    while len(totals) > block.vectors:
+        half = len(totals) // 2
+        totals = [b.emit(f"add {kind} {x}, {y}") for x, y in zip(totals[:half], totals[half:], strict=True)]
+    return totals
 
 
 def _broadcast(b: Function, address: str, shape: DotShape) -> str:
@@ -205,46 +235,4 @@ def _multiply_add(b: Function, shape: DotShape, left: str, right: str, total: st
         name = f"llvm.fma.v{shape.vector}f{8 * shape.lane_bytes}"
         b.module.declare(name, f"{kind} @{name}({kind}, {kind}, {kind})")
         return b.call(kind, name, f"{kind} {left}", f"{kind} {right}", f"{kind} {total}")
-    if shape.mode == "i16_dot":
-        return b.emit(f"add {kind} {total}, {_pair_products(b, shape.vector, left, right)}")
-    return _bf16_pairs(b, shape.vector, left, right, total)
-
-
-# The instruction for pairs of BF16 takes so many lanes and more.
-_LEAST_OF_PAIRS = 4
-
-
-def _bf16_pairs(b: Function, lanes: int, left: str, right: str, total: str) -> str:
-    """``total`` and the products of two pairs of BF16 in each lane of F32."""
-    if lanes < _LEAST_OF_PAIRS:
-        # Few columns: the vector is filled up.
-        wide = [_resized(b, "float", each, lanes, _LEAST_OF_PAIRS) for each in (left, right, total)]
-        return _resized(b, "float", _bf16_pairs(b, _LEAST_OF_PAIRS, *wide), _LEAST_OF_PAIRS, lanes)
-    kind, pairs = f"<{lanes} x float>", f"<{lanes * 2} x bfloat>"
-    name = f"llvm.x86.avx512bf16.dpbf16ps.{lanes * 32}"
-    b.module.declare(name, f"{kind} @{name}({kind}, {pairs}, {pairs})")
-    operands = [b.emit(f"bitcast {kind} {each} to {pairs}") for each in (left, right)]
-    return b.call(kind, name, f"{kind} {total}", *[f"{pairs} {each}" for each in operands])
-
-
-# The sum of two products of I16 in each lane of I32, by the number of lanes.
-_PAIR_PRODUCTS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
-
-
-def _pair_products(b: Function, lanes: int, left: str, right: str) -> str:
-    if lanes not in _PAIR_PRODUCTS:
-        # Few columns: the vector is filled up.
-        least = min(_PAIR_PRODUCTS)
-        wide = [_resized(b, "i32", each, lanes, least) for each in (left, right)]
-        return _resized(b, "i32", _pair_products(b, least, *wide), least, lanes)
-    kind, pairs = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
-    name = f"llvm.x86.{_PAIR_PRODUCTS[lanes]}"
-    b.module.declare(name, f"{kind} @{name}({pairs}, {pairs})")
-    operands = [b.emit(f"bitcast {kind} {each} to {pairs}") for each in (left, right)]
-    return b.call(kind, name, *[f"{pairs} {each}" for each in operands])
-
-
-def _resized(b: Function, lane: str, value: str, lanes: int, wanted: int) -> str:
-    """A vector with more lanes behind its own, or fewer of them."""
-    kind, numbers = f"<{lanes} x {lane}>", ", ".join(f"i32 {min(lane, lanes)}" for lane in range(wanted))
-    return b.emit(f"shufflevector {kind} {value}, {kind} zeroinitializer, <{wanted} x i32> <{numbers}>")
+    return multiply_add_together(b, shape, left, right, total)

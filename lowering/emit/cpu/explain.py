@@ -30,6 +30,10 @@ _MODES = {
     "amx_uu": "the U8 matrix unit",
     "int": "I32 multiply and add",
     "i16_dot": "I16 pairs",
+    "i8_dot_ss": "fours of I8",
+    "i8_dot_su": "fours of I8 x U8",
+    "i8_dot_us": "fours of U8 x I8",
+    "i8_dot_uu": "fours of U8",
 }
 
 

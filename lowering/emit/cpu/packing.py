@@ -35,8 +35,16 @@ _BYTES: dict[tuple[bool, bool], Mode] = {
     (False, False): "amx_uu",
 }
 CHUNK_DEPTH |= dict.fromkeys(_BYTES.values(), 1024)
+# Those of vectors.
+_FOURS: dict[tuple[bool, bool], Mode] = {
+    (True, True): "i8_dot_ss",
+    (True, False): "i8_dot_su",
+    (False, True): "i8_dot_us",
+    (False, False): "i8_dot_uu",
+}
+CHUNK_DEPTH |= dict.fromkeys(_FOURS.values(), 1024)
 _ELEMENTS: dict[Mode, Element] = {
-    **dict.fromkeys(_BYTES.values(), "i8"),
+    **dict.fromkeys((*_BYTES.values(), *_FOURS.values()), "i8"),
     "amx": "bf16",
     "bf16_dot": "bf16",
     "fma": "f32",
@@ -77,6 +85,7 @@ class Machine:
     bf16_dot: bool
     amx: bool
     i16_dot: bool = False  # products of pairs of I16, added to I32
+    i8_dot: bool = False  # products of fours of U8 and I8, added to I32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,6 +153,8 @@ def dot_mode(left: DType | None, right: DType | None, machine: Machine) -> Mode:
     if left.is_integer:
         if machine.amx:
             return _BYTES[left is I8, right is I8]
+        if machine.i8_dot:
+            return _FOURS[left is I8, right is I8]
         return "i16_dot" if machine.i16_dot else "int"
     if {left, right} <= {BF16, FP8, E5M2}:
         if machine.amx:

@@ -9,7 +9,22 @@ from typing import Literal
 from gizml_tile.lowering.emit.cpu.builder import Function, Value
 
 Element = Literal["f64", "f32", "bf16", "i32", "i16", "i8"]
-Mode = Literal["fma", "fma_f64", "bf16_dot", "amx", "amx_ss", "amx_su", "amx_us", "amx_uu", "int", "i16_dot"]
+Mode = Literal[
+    "fma",
+    "fma_f64",
+    "bf16_dot",
+    "amx",
+    "amx_ss",
+    "amx_su",
+    "amx_us",
+    "amx_uu",
+    "int",
+    "i16_dot",
+    "i8_dot_ss",
+    "i8_dot_su",
+    "i8_dot_us",
+    "i8_dot_uu",
+]
 
 # The steps of k that products take side by side, in 32 bits (of F64 one, in 64).
 STEPS_TOGETHER: dict[Element, int] = {"f64": 1, "f32": 1, "bf16": 2, "i32": 1, "i16": 2, "i8": 4}
@@ -24,6 +39,14 @@ TILE_PRODUCTS: dict[Mode, str] = {
     "amx_su": "tdpbsud",
     "amx_us": "tdpbusd",
     "amx_uu": "tdpbuud",
+}
+# The products of fours of bytes in vectors: whether the left ones are those without signs to the
+# instruction, and whether they turn their highest bit first (see ``together``).
+BYTE_PRODUCTS: dict[Mode, tuple[bool, bool]] = {
+    "i8_dot_ss": (True, True),
+    "i8_dot_su": (False, False),
+    "i8_dot_us": (True, False),
+    "i8_dot_uu": (False, True),
 }
 CACHE_LINE_BYTES = 64
 
@@ -57,6 +80,11 @@ class DotShape:
     def lane_bytes(self) -> int:
         """Bytes of an accumulator."""
         return 8 if self.element == "f64" else 4
+
+    @property
+    def turns_bits(self) -> bool:
+        """Whether the left bytes' highest bits are turned before they are multiplied."""
+        return self.mode in BYTE_PRODUCTS and BYTE_PRODUCTS[self.mode][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +156,17 @@ class RegisterBlock:
 # 4 x 2; with 32 registers 8 x 2 is within 1 % of 12 x 2, 14 x 2 and 8 x 3. A machine of 16 bytes has 32.
 BLOCK_ROWS = {64: 8, 32: 6, 16: 8}
 OTHER_BLOCK_ROWS = 4
+# Where bits are turned, which takes a register: 1.9 times as fast as 6 x 2.
+TURNED_BLOCK_ROWS = BLOCK_ROWS | {32: 5}
 
 
-def register_block(rows: int, columns: int, vector: int, lane_bytes: int = 4) -> RegisterBlock:
-    """The accumulators for a product of ``rows`` x ``columns`` with vectors of ``vector`` lanes."""
-    most = 2 * BLOCK_ROWS.get(vector * lane_bytes, OTHER_BLOCK_ROWS)
-    vectors = min(2, columns // vector)
-    block_rows = min(rows, most // vectors)
-    while block_rows * vectors * 2 <= most and vectors * 2 * vector <= columns:
+def register_block(shape: DotShape) -> RegisterBlock:
+    """The accumulators that a product is computed with."""
+    heights = TURNED_BLOCK_ROWS if shape.turns_bits else BLOCK_ROWS
+    most = 2 * heights.get(shape.vector * shape.lane_bytes, OTHER_BLOCK_ROWS)
+    vectors = min(2, shape.columns // shape.vector)
+    block_rows = min(shape.rows, most // vectors)
+    while block_rows * vectors * 2 <= most and vectors * 2 * shape.vector <= shape.columns:
         vectors *= 2
     return RegisterBlock(block_rows, vectors, 4)
 
@@ -152,8 +183,7 @@ def panel_layout(shape: DotShape) -> PanelLayout:
     together = STEPS_TOGETHER[shape.element]
     width = TILE_ROWS
     if shape.mode not in TILE_PRODUCTS:
-        block = register_block(shape.rows, shape.columns, shape.vector, shape.lane_bytes)
-        width = block.vectors * shape.vector
+        width = register_block(shape).vectors * shape.vector
     return PanelLayout(shape.columns, shape.kc, width, together, shape.lane_bytes // together)
 
 

@@ -54,6 +54,8 @@ class Host(Protocol):
     def amx(self) -> bool: ...
     @property
     def i16_dot(self) -> bool: ...
+    @property
+    def i8_dot(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def explain(program: TileProgram, signature: CpuSignature, host: Host) -> tuple[
 
 
 def machine_of(host: Host) -> Machine:
-    return Machine(host.vector_bits // 32, host.bf16_dot, host.amx, host.i16_dot)
+    return Machine(host.vector_bits // 32, host.bf16_dot, host.amx, host.i16_dot, host.i8_dot)
 
 
 def _is_column_major(layout: tuple[str, ...]) -> bool:
