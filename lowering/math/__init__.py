@@ -7,9 +7,11 @@ where ``fma`` is written and nowhere else.
 The polynomials are our own fits: Lawson-weighted least squares on Chebyshev nodes in 40-digit
 arithmetic, the coefficients rounded to F32 one at a time from low order, the rest refitted after each.
 The weight of a fit is the derivative of the function's relative error by the polynomial's value, or of
-its error in ulp where that is said. For ``exp2`` that is (2^r - 1) / r on [-0.5003, 0.5003] with weight
-2^24 r below 0 and 2^23 r above: 1.06 ulp off in five steps, 0.04 in six. Sums of floats that stand for one
-number are that number rounded, what it lacks rounded, and so on.
+its error in ulp where that is said. For five steps of 2^r that is (2^r - 1) / r on [-0.5003, 0.5003] with
+weight 2^24 r below 0 and 2^23 r above, 1.06 ulp off, and for six 0.04. For ``exp`` and ``exp2`` it is 2^r
+by linear programs, the coefficients rounded from high order and then moved by a few of their last bits to
+the least error of what F32 computes of samples.
+Sums of floats that stand for one number are that number rounded, what it lacks rounded, and so on.
 
 The errors in ulp are the largest over all 2^32 floats (``pow``: over a large sample of pairs).
 """

@@ -6,16 +6,25 @@ from collections.abc import Sequence
 
 from gizml_tile.lowering.math.arithmetic import ABOVE_ONE, LOG2_E, Arithmetic, V, polynomial
 from gizml_tile.lowering.math.error_functions import GELU_EXP2, gelu_factor, gelu_rest
-from gizml_tile.lowering.math.exponentials import EXP2, EXP2_FINE, exponent_rest
+from gizml_tile.lowering.math.exponentials import (
+    EXP2_FINE,
+    SHIFT,
+    STEP,
+    STEP_E,
+    exponent_rest,
+    lifted_power,
+)
 
-# Where an exponent rounds to one of 128 integers, from -96 for exp, its power of two and all that leads
-# there are normal numbers. In steps of 2^-22 upon 2 + 96 * 2^-22 the rounding sum's bits are then INSIDE_BITS
+# Where an exponent rounds to one of 128 integers, from -52 for exp, its power of two and all that leads
+# there are normal numbers. In steps of 2^-22 upon 2 + 52 * 2^-22 the rounding sum's bits are then INSIDE_BITS
 # but for the last 7. What is added is never just the opposite, so of other numbers some bit is set that
 # INSIDE_BITS has not: bits of many sums joined by ``or`` tell whether all are inside.
-_LEAST, _SIGMOID_LEAST, _GELU_LEAST = -96, -64, -26
+_LEAST, _SIGMOID_LEAST, _GELU_LEAST = -52, -64, -26
 _GRID = 2.0**-22
 INSIDE_BITS, INSIDE_MASK = 0x40000000, -128
-INSIDE_LOW, INSIDE_HIGH = 2.0**-97, 2.0**32
+INSIDE_LOW, INSIDE_HIGH = 2.0**-53, 2.0**76
+# What z is scaled by: its fifth power takes back the 2^3 that z^5 has and the 2^52 of the sum's last bits.
+_UNIT = 2.0**-11
 
 
 def _inside_rounding(least: int) -> float:
@@ -29,8 +38,7 @@ def exp_exponent(e: Arithmetic[V], x: V) -> V:
 
 def exp_inside(e: Arithmetic[V], x: V, exponent: V) -> V:
     """:func:`exp` of x bit for bit, from INSIDE_LOW to INSIDE_HIGH: its exponent is a sum of two."""
-    whole = e.sub(exponent, e.constant(_inside_rounding(_LEAST)))
-    return _with_exponent(e, exponent_rest(e, x, whole, _GRID), exponent, EXP2, _LEAST)
+    return _power_inside(e, x, exponent, STEP_E)
 
 
 def exp2_exponent(e: Arithmetic[V], x: V) -> V:
@@ -40,8 +48,15 @@ def exp2_exponent(e: Arithmetic[V], x: V) -> V:
 
 def exp2_inside(e: Arithmetic[V], x: V, exponent: V) -> V:
     """:func:`exp2` of x, bit for bit, likewise."""
-    whole = e.sub(exponent, e.constant(_inside_rounding(_LEAST)))
-    return _with_exponent(e, e.fma(x, e.constant(_GRID), e.negate(whole)), exponent, EXP2, _LEAST)
+    return _power_inside(e, x, exponent, STEP)
+
+
+def _power_inside(e: Arithmetic[V], x: V, exponent: V, step: float) -> V:
+    """2^x where x times ``step`` is as many steps; the steps up to the exponent are one exact fma."""
+    zero = _inside_rounding(_LEAST) / _GRID * STEP + SHIFT
+    steps = e.fma(exponent, e.constant(STEP / _GRID * _UNIT), e.constant(-zero * _UNIT))
+    power = lifted_power(e, e.fma(x, e.constant(step * _UNIT), e.negate(steps)), _UNIT)
+    return e.from_bits(e.bits_add(e.as_bits(power), e.shift_left(e.as_bits(exponent), 23)))
 
 
 def _with_exponent(e: Arithmetic[V], rest: V, exponent: V, coefficients: Sequence[float], least: int) -> V:
