@@ -86,6 +86,46 @@ def around(inner: Linear, shape: tuple[int, int], rows: Stride, columns: Stride)
     return whole if part(whole, rows, columns) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row or column of a tile, in the threads whose own part of the coordinate is ``thread``.
+
+    Register r of it is ``registers[r]`` of the tile.
+    """
+
+    linear: Linear
+    registers: tuple[int, ...]
+    thread: int
+
+
+def line(whole: Linear, axis: int, place: int) -> Line | None:
+    """Who holds a row (axis 0) or a column (axis 1) of a tile; None where registers do not tell it apart.
+
+    In a tile of 8 columns with the register basis (0, 1) and the lane bases (0, 2) and (0, 4), column 5 is
+    register 1 of the threads whose part of the column is 4. Places count modulo the size of the axis.
+    """
+    place %= whole.shape[axis]
+    bases = whole.bases("register")
+    moving = {basis[axis]: bit for bit, basis in enumerate(bases) if basis[axis]}
+    kept = [bit for bit, basis in enumerate(bases) if not basis[axis]]
+    straight = all(is_power_of_two(along) and not bases[bit][1 - axis] for along, bit in moving.items())
+    if not whole.splits(axis) or not straight or len(moving) + len(kept) < len(bases):
+        return None
+    first = sum(1 << bit for along, bit in moving.items() if place & along)
+    registers = [
+        first + sum((number >> at & 1) << bit for at, bit in enumerate(kept))
+        for number in range(1 << len(kept))
+    ]
+
+    def beside(bases: Sequence[Basis]) -> list[Basis]:
+        return [(0, column) if axis == 0 else (row, 0) for row, column in bases]
+
+    shape = (1, whole.shape[1]) if axis == 0 else (whole.shape[0], 1)
+    found = {name: beside(whole.bases(name)) for name in whole.names}
+    found["register"] = [found["register"][bit] for bit in kept]
+    return Line(Linear.of(shape, **found), tuple(registers), place & ~sum(moving))
+
+
 def joined(half: Linear, axis: int, in_turn: bool) -> Linear:
     """The layout of two tiles as one: the top bit of the register tells them apart.
 

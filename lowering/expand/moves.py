@@ -10,8 +10,8 @@ from gizml_tile.layout.shuffle import copies
 from gizml_tile.lowering.expand import storage
 from gizml_tile.lowering.expand.convert import in_halves, register_half
 from gizml_tile.lowering.expand.expansion import Expansion, Move
-from gizml_tile.lowering.expand.places import coordinate
-from gizml_tile.lowering.expand.shared import store_shared
+from gizml_tile.lowering.expand.places import coordinate, holder, thread_part
+from gizml_tile.lowering.expand.shared import shared_side, store_side
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
 from gizml_tile.lowering.kernel_ir.instructions import WORKGROUP, Access
 from gizml_tile.lowering.planning.accesses import best_blocked
@@ -101,27 +101,52 @@ def _spread(x: Expansion, node: Node) -> TileLayout:
 
 
 def _through_memory(x: Expansion, node: Node, value: Value, source: TileLayout, target: TileLayout) -> Value:
-    """The elements of a slice by way of workgroup memory; masks travel as bytes."""
-    rows, columns = node.args[0].shape
+    """The elements of a slice by way of workgroup memory; masks travel as bytes.
+
+    Of an axis of which one element is taken no others are copied: of a single column those in it.
+    """
     dtype = value.dtype
     assert dtype is not None
+    whole, copy, (along_rows, along_columns) = source.linear, source.linear, slices(node.attr)
+    mask = holder(x.build, whole.free_bits("lane"), whole.free_bits("warp"))
+    if along_rows.size == 1 and (row := parts.line(copy, 0, along_rows.start)):
+        mask = x.build.both(mask, _holds(x.build, whole, 0, row.thread))
+        copy, value, along_rows = row.linear, x.build.pick(value, row.registers), Steps.whole(1)
+    if along_columns.size == 1 and (column := parts.line(copy, 1, along_columns.start)):
+        mask = x.build.both(mask, _holds(x.build, whole, 1, column.thread))
+        copy, value, along_columns = column.linear, x.build.pick(value, column.registers), Steps.whole(1)
+    rows, columns = copy.shape
     stored = storage.to_storage(x.build, value)
     assert stored.dtype is not None
-    width = _width(target.linear.without_replicas(), slices(node.attr)[1], 16 // stored.dtype.bytes)
+    width = _width(target.linear.without_replicas(), along_columns, min(16 // stored.dtype.bytes, columns))
     bytes_ = rows * columns * stored.dtype.bytes
     what = f"[{rows}, {columns}] {dtype.text} from {source.name} to a part of it in {target.name}"
     text = f"{what} by workgroup memory: {bytes_} bytes, loads of {width * stored.dtype.bytes} bytes"
     turns = 2 * bytes_ // (4 * x.target.facts.banks)
     x.moves.append(Move(x.build.place, text, x.user, node.args[0], turns, turns))
-    moved = _copied(x, slices(node.attr), stored, source.linear, target.linear)
+    moved = _copied(x, (along_rows, along_columns), mask, stored, copy, target.linear)
     return storage.from_storage(x.build, moved, dtype)
 
 
+def _holds(build: Builder, layout: Linear, axis: int, place: int) -> Value | None:
+    """Whether a thread's own part of a coordinate is a place; None where threads have no part of it."""
+    lane, warp = ([basis[axis] for basis in layout.bases(name)] for name in ("lane", "warp"))
+    if not any((*lane, *warp)):
+        return None
+    return build.map("eq", thread_part(build, lane, warp), build.constant(place, I32))
+
+
 def _copied(
-    x: Expansion, taken: tuple[Steps, Steps], value: Value, source: Linear, target: Linear
+    x: Expansion,
+    taken: tuple[Steps, Steps],
+    mask: Value | None,
+    value: Value,
+    source: Linear,
+    target: Linear,
 ) -> Value:
     """The elements from a copy of the operand, row by row; of halves of it in turn where it does not fit.
 
+    Of the threads that hold the same elements those store them that ``mask`` tells.
     Halves are made along an axis of which all is taken.
     """
     dtype, (rows, columns) = value.dtype, source.shape
@@ -131,15 +156,15 @@ def _copied(
             half = register_half(source, axis) if steps == Steps.whole(source.shape[axis]) else None
             if half is not None:
                 own = Steps.whole(steps.size // 2)
-                parts = (own, taken[1]) if axis == 0 else (taken[0], own)
-                return in_halves(x, value, source, target, half, partial(_copied, x, parts))
+                pieces = (own, taken[1]) if axis == 0 else (taken[0], own)
+                return in_halves(x, value, source, target, half, partial(_copied, x, pieces, mask))
     buffer = x.memory.allocate("slice", dtype, rows * columns)
     tile = SharedTile(dtype, (rows, columns), _bits(rows, columns), _bits(columns, 1), "rows")
     x.memory.before_write(buffer)
-    store_shared(x, buffer, tile, None, value, TileLayout("operand", source))
+    store_side(x.build, buffer, shared_side(source, tile), value, mask=mask)
     x.memory.before_read(buffer)
     linear = target.without_replicas()
-    width = _width(linear, taken[1], 16 // dtype.bytes)
+    width = _width(linear, taken[1], min(16 // dtype.bytes, columns))
     offsets, places = _offsets(x.build, linear, taken, source.shape, width)
     loaded = x.build.load(Access(WORKGROUP, buffer, width, places), offsets, dtype)
     x.memory.release(buffer)

@@ -72,10 +72,17 @@ def shared_side(layout: Linear, tile: SharedTile) -> Side:
     )
 
 
-def store_side(build: Builder, buffer: int, side: Side, value: Value, base: Value | None = None) -> None:
-    """Store the registers that one side of an exchange moves."""
+def store_side(
+    build: Builder,
+    buffer: int,
+    side: Side,
+    value: Value,
+    base: Value | None = None,
+    mask: Value | None = None,
+) -> None:
+    """Store the registers that one side of an exchange moves, by the threads that ``mask`` tells if given."""
     offsets, places = _places(build, side, base)
-    mask = holder(build, side.lane_mask, side.warp_mask)
+    mask = holder(build, side.lane_mask, side.warp_mask) if mask is None else mask
     access = Access(WORKGROUP, buffer, side.width, places)
     build.store(access, build.pick(value, moved_registers(side)), offsets, mask)
 

@@ -22,11 +22,19 @@ TAKEN = {
     "from the middle": lambda t: t[3:, 5:],
     "beside itself": lambda t: t.concat(t, 1),
     "above parts": lambda t: t.concat(t[1:], 0),
+    "a column": lambda t: t[:, 5:6],
+    "the last column": lambda t: t[:, -1:] + t[:, :1] if t.dtype is not tile.MASK else t[:, -1:],
+    "a row": lambda t: t[3:4],
+    "some of a row": lambda t: t[6:7, 3:10:2],
+    "an element": lambda t: t[2:3, 7:8],
+    "the same element of all": lambda t: t.concat(t[5:6, 9:10].broadcast_to([t.shape[0], 1]), 1),
 }
 OF_ARRAYS = {
     "columns backwards": lambda t: t[:, ::-1],
     "rows backwards": lambda t: t[::-1],
     "beside itself": lambda t: np.concatenate([t, t], 1),
+    "the last column": lambda t: t[:, -1:] if t.dtype == bool else t[:, -1:] + t[:, :1],
+    "the same element of all": lambda t: np.concatenate([t, np.full((len(t), 1), t[5, 9])], 1),
     "above parts": lambda t: np.concatenate([t, t[1:]], 0),
 }
 
@@ -116,3 +124,14 @@ def test_places_of_parts_count_modulo_the_size():
         assert part(registers, (0, 1, 1), (start, 1, 4)).registers == (4, 5, 6, 7)
     assert part(registers, (0, 1, 1), (0, 1, 16)) is None
     assert around(registers, (1, 4), (0, 1, 1), (0, 1, 8)) is None
+
+
+def test_of_a_column_nothing_else_is_copied():
+    """128 numbers of 16384 go through workgroup memory, not all of them."""
+    x, y = np.zeros((128, 128), np.float32), np.zeros((128, 1), np.float32)
+
+    def body(p):
+        p.write(y, [128, 1]).put(p.read(x, [128, 128]).at([0, 0])[:, 77:78], [0, 0])
+
+    text = tile.explain(1, body, kind="cuda", arch="sm_90a")
+    assert "[128, 1] f32 from" in text and "by workgroup memory: 512 bytes" in text, text

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from gizml_tile.layout import Linear, blocked
-from gizml_tile.layout.parts import alone, around, halves, joined, part, turned
+from gizml_tile.layout.parts import alone, around, halves, joined, line, part, turned
 
 LAYOUTS = [
     blocked((8, 64), (1, 0), 4, 32, 4),
@@ -57,6 +57,31 @@ def test_registers_of_a_part_hold_it(whole):
                 (row_of[row], column_of[column]) for row, column in here
             ]
     assert found
+
+
+@pytest.mark.parametrize("whole", LAYOUTS, ids=str)
+def test_a_row_or_column_is_held_by_the_threads_that_are_told(whole):
+    """All of it, by threads whose own part of the coordinate is the one that is told, and by no others."""
+    turned_both_ways = any(all(basis) for basis in whole.bases("register"))
+    rows, columns = whole.shape
+    for axis, place in [*((0, row) for row in range(rows)), *((1, column) for column in range(columns))]:
+        held = line(whole, axis, place)
+        assert (held is None) == turned_both_ways
+        if held is None:
+            continue
+        assert held == line(whole, axis, place - whole.shape[axis])
+        reached = set()
+        for lane, warp in threads(whole):
+            own = whole.apply(lane=lane, warp=warp)[axis]
+            table, here = whole.table(lane=lane, warp=warp), held.linear.table(lane=lane, warp=warp)
+            of_line = [each for each in table if each[axis] == place]
+            if own != held.thread:
+                assert not of_line
+                continue
+            assert [table[register] for register in held.registers] == of_line
+            assert [each[1 - axis] for each in of_line] == [each[1 - axis] for each in here]
+            reached.update(of_line)
+        assert len(reached) == whole.shape[1 - axis]
 
 
 @pytest.mark.parametrize("inner", LAYOUTS, ids=str)
