@@ -144,10 +144,15 @@ class Tile(Functions, AlongAxis, Shaping, Packed):
     def select(self, yes: object, no: object) -> Any:
         """For a mask: yes where it is true, else no; two equal types keep the type.
 
-        Where the mask compares indices and yes and no are indices, so is the result.
+        Where the mask compares indices and yes and no are indices, so is the result. Of two tuples each pair
+        is chosen from: ``best, place = (x, i) if x > best else (best, place)``.
         """
         from gizml_tile.index import Index
 
+        if isinstance(yes, tuple) and isinstance(no, tuple):
+            if len(yes) != len(no):
+                fail(f"select chooses from two tuples of one length, found {len(yes)} and {len(no)} values")
+            return tuple(self.select(*pair) for pair in zip(yes, no, strict=True))
         for each in (yes, no):
             if isinstance(each, Many):
                 return each.repeated(self).select(yes, no)

@@ -41,6 +41,7 @@ ROWS = [
     ("(a < b) ^ (b < c)", "a.lt(b).ne(b.lt(c))"),
     ("a if a < b else b", "a.lt(b).select(a, b)"),
     ("i if i < j else j", "i.lt(j).select(i, j)"),
+    ("(a, i) if i < j else (b, j)", "i.lt(j).select((a, i), (b, j))"),
     ("min(a, b)", "a.minimum(b)"),
     ("max(a, b)", "a.maximum(b)"),
     ("max(a, b, c, 0)", "a.maximum(b).maximum(c).maximum(0)"),

@@ -133,6 +133,11 @@ def test_matrix_products(a, b, result):
     assert (value.shape, value.dtype) == ((8, 2), result)
 
 
+def test_tuples_are_chosen_pair_by_pair():
+    value, _ = made(lambda p: tiles(p, F32).lt(0).select((tiles(p, BF16), 1), (tiles(p, BF16), tiles(p, U8))))
+    assert [each.dtype for each in value] == [BF16, I32]
+
+
 def test_what_keeps_the_storage_type():
     value, _ = made(lambda p: tiles(p, BF16).T)
     assert (value.shape, value.dtype) == ((4, 8), BF16)
