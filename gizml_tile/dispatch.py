@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from gizml_tile.arguments import TensorArgument
 from gizml_tile.errors import TileError, here
 from gizml_tile.frontend import Source, advice, capture, rewrite
 from gizml_tile.frontend.helpers import resolved
+from gizml_tile.helpful import Helpful, not_called
 from gizml_tile.index import Index
 from gizml_tile.lifting import describe
 from gizml_tile.program import Program, current
@@ -156,6 +157,8 @@ def cond(
     """``if condition:`` as functions of its arms: a branch of the program, or Python's on a host value."""
     if isinstance(condition, Index):
         fail(advice.IF_INDEX)
+    if isinstance(condition, MethodType) and isinstance(condition.__self__, Helpful):
+        fail(not_called(condition, f"{condition.__self__._example}.{condition.__name__}"))
     with _region(isinstance(condition, Value)) as device:
         if device:
             return program().cond(condition, then, otherwise)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NoReturn
 
 import numpy as np
+
+from gizml_tile.errors import TileError, here
 
 
 class DType(IntEnum):
@@ -56,6 +59,13 @@ class DType(IntEnum):
 
     def __str__(self) -> str:
         return self.name
+
+    def __call__(self, *values: object, **named: object) -> NoReturn:
+        raise TileError(
+            f"{self} is a storage type and makes no values; p.full([rows, columns], value, tile.{self}) "
+            f"makes a tile, x.to(tile.{self}) converts one",
+            here(),
+        )
 
 
 MASK, F64, F32, F16, BF16 = DType.MASK, DType.F64, DType.F32, DType.F16, DType.BF16

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _ROOT = os.path.dirname(_PACKAGE)
@@ -132,13 +132,16 @@ def _byte_column(filename: str, line: int, offset: int) -> int:
 
 
 def _frame_place(frame: FrameType, caller: Place | None) -> Place:
-    code = frame.f_code
-    key = (id(code), frame.f_lasti)
+    return _code_place(frame.f_code, frame.f_lasti, frame.f_lineno, caller)
+
+
+def _code_place(code: CodeType, instruction: int, at: int | None, caller: Place | None) -> Place:
+    key = (id(code), instruction)
     known = _places.get(key)
     if known is None:
         if len(_places) >= _MOST_PLACES:
             _places.clear()
-        known = _places[key] = (code, _lone_place(frame))
+        known = _places[key] = (code, _lone_place(code, instruction, at))
     place = known[1]
     if caller is None:
         return place
@@ -153,10 +156,9 @@ def _frame_place(frame: FrameType, caller: Place | None) -> Place:
     )
 
 
-def _lone_place(frame: FrameType) -> Place:
-    code = frame.f_code
-    line, end_line, column, end_column = _positions(code)[frame.f_lasti // 2]
-    line = line or frame.f_lineno or code.co_firstlineno
+def _lone_place(code: CodeType, instruction: int, at: int | None) -> Place:
+    line, end_line, column, end_column = _positions(code)[instruction // 2]
+    line = line or at or code.co_firstlineno
     filename = code.co_filename
     return Place(
         filename,
@@ -194,4 +196,26 @@ def here() -> Place | None:
         frames = frames[:1]
     for outer in reversed(frames):
         place = _frame_place(outer, place)
+    return place
+
+
+def place_of(trace: TracebackType) -> Place | None:
+    """The person's expression where an error was raised that left a trace, with its chain of calls."""
+    entries: list[TracebackType] = []
+    crossed = False
+    step: TracebackType | None = trace
+    while step is not None:
+        code = step.tb_frame.f_code
+        if _own_code(code):
+            crossed = True
+        else:
+            # A loop's or branch's function is part of the function around it.
+            if entries and crossed and entries[-1].tb_frame.f_code.co_qualname == code.co_qualname:
+                entries.pop()
+            entries.append(step)
+            crossed = False
+        step = step.tb_next
+    place: Place | None = None
+    for entry in entries:
+        place = _code_place(entry.tb_frame.f_code, entry.tb_lasti, entry.tb_lineno, place)
     return place

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gizml_tile.errors import TileError, here
-from gizml_tile.helpful import refuse_call
+from gizml_tile.helpful import refuse_call, told
 
 # Longer values are told by their type.
 _SHOWN = 24
@@ -20,6 +20,7 @@ Grid = tuple[int, ...]
 GridSpec = int | tuple[int, ...] | list[int] | Callable[..., Any]
 
 
+@told
 def cdiv(a: Any, b: Any) -> Any:
     """How many blocks of ``b`` cover ``a``: a / b rounded up, of integers or of indices in a kernel.
 

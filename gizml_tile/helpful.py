@@ -30,6 +30,8 @@ _MEANINGS = {
     "shape": "the shape is a list such as [64, 64]",
     "grid": "the grid is how many programs run: an int, or a tuple of up to three",
     "body": "the body is a function of the program",
+    "fold body": "the body is a function of the turn's number and of what is carried",
+    "loop body": "the body is a function of the turn's number and of a list of what is carried",
 }
 
 # How alike two names are, of 0 to 1, for the one to be proposed in place of the other.
@@ -45,9 +47,13 @@ class Helpful:
     # What examples call such an object, and the name of the table of other systems' words for its methods.
     _example: ClassVar[str] = "x"
     _habits: ClassVar[str] = ""
+    # What makes such objects, for those who call the class.
+    _made_by: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if "_made_by" in vars(cls):
+            cls.__init__ = _by_programs(cls.__init__)  # type: ignore[method-assign]
         for name, method in list(vars(cls).items()):
             if isinstance(method, FunctionType) and not name.startswith("_"):
                 setattr(cls, name, told(method, method=True))
@@ -84,6 +90,19 @@ class Sizes(tuple[Any, ...]):
             last = len(self) - 1
             message = f"there are {len(self)} sizes, of the axes {-len(self)} to {last}, found axis {axis}"
             raise TileError(message, here()) from None
+
+
+def _by_programs(init: Callable[..., None]) -> Callable[..., None]:
+    """The ``__init__`` of a class whose objects only a trace makes, which gives itself or a block first."""
+
+    @functools.wraps(init)
+    def make(self: Helpful, *args: Any, **named: Any) -> None:
+        if not args or not getattr(type(args[0]), "_makes_values", False):
+            name = type(self).__name__
+            raise TileError(f"{name} is not called by programs; {self._made_by}", here())
+        init(self, *args, **named)
+
+    return make
 
 
 class Fixed(Helpful):
@@ -254,6 +273,16 @@ def wrong_call(
     place = here()
     it = _receiver(place, function.__name__) or (_example_of(args) if method else "")
     return TileError(_wrong(function, it, args, named, method=method), place)
+
+
+def not_called(function: Callable[..., Any], name: str, *, of_class: bool = False) -> str:
+    """That a function or method stands where what it gives was meant, and how it is called by its name."""
+    parameters = list(inspect.signature(function).parameters.values())[of_class:]
+    shown = ", ".join(_shown(each) for each in parameters if not _is_hidden(each))
+    meanings = [_meaning(function.__name__, each.name) for each in parameters if each.default is _EMPTY]
+    form = "; ".join([f"{name}({shown})", *(each for each in meanings if each)])
+    what = "method" if of_class or inspect.ismethod(function) else "function"
+    return f"{name} is a {what}, found without its call; write {form}"
 
 
 def _wrong(

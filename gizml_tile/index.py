@@ -28,6 +28,7 @@ class Index(Operators):
 
     _example = "i"
     _habits = "INDEX"
+    _made_by = "p.int(n) makes an index, and p.id(axis) and loops give some"
 
     def __init__(self, block: Block, node: Node) -> None:
         self._block = block

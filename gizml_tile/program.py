@@ -73,6 +73,7 @@ class Program(Fixed):
 
     _example = "p"
     _habits = "PROGRAM"
+    _made_by = "tile.run(grid, body) and kernels make one for the function that they trace"
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -425,6 +426,13 @@ def trace(name: str, body: Callable[[Program], object], *, grid_rank: int = 3) -
     activate(recording)
     try:
         _check_returned(called(body, "the body", "the program", program), name)
+    except (TypeError, ValueError) as error:
+        from gizml_tile.mistaken import explained
+
+        told = explained(error)
+        if told is None:
+            raise
+        raise told from None
     finally:
         activate(None)
         recording.ended = True

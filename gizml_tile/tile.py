@@ -37,6 +37,7 @@ class Tile(Functions, AlongAxis, Shaping, Packed):
     __slots__ = ("_uniform",)
 
     _habits = "TILE"
+    _made_by = "tiles come from p.zeros([rows, columns]), p.full, p.iota and from blocks that are read"
 
     def __init__(self, block: Block, node: Node, operands: tuple[Value, ...] = ()) -> None:
         self._block = block

@@ -42,6 +42,8 @@ class Block:
 
     __slots__ = ("nodes", "open", "params", "trace")
 
+    _makes_values = True
+
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.nodes: list[Node] = []
@@ -103,6 +105,8 @@ class Trace:
         "warps",
         "writes",
     )
+
+    _makes_values = True
 
     def __init__(self, name: str, grid_rank: int) -> None:
         self.name = name

@@ -133,6 +133,7 @@ class In(_Blocks):
 
     _example = "A"
     _habits = "INPUT"
+    _made_by = "p.read(tensor, [rows, columns]) gives an input"
 
     def __init__(self, trace: Trace, tensor: int, block: tuple[int, ...], pad: float | int | bool) -> None:
         super().__init__(trace, tensor, block)
@@ -219,6 +220,7 @@ class Out(_Blocks):
 
     _example = "C"
     _habits = "OUTPUT"
+    _made_by = "p.write(tensor, [rows, columns]) gives an output"
 
     def put(self, tile: object, coords: object, *, mask: object = None) -> None:
         """Store a tile as the block at block coordinates; outside the tensor, and where ``mask``, which
@@ -287,6 +289,9 @@ class Out(_Blocks):
 
     def __setitem__(self, coords: object, tile: object) -> None:
         self._put("at", tile, coords, None, "C[...] = tile")
+
+    def __delitem__(self, coords: object) -> NoReturn:
+        fail("blocks of an output are stored, C[i, j] = tile, and not deleted")
 
     def __getitem__(self, coords: object) -> NoReturn:
         fail(

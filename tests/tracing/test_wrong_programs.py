@@ -50,6 +50,25 @@ def test_a_body_returns_nothing():
     trace("kernel", lambda p: [None, 3])
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda p: [].append[0],
+        lambda p: "a b c".split + 1,
+        lambda p: len + 1,
+        lambda p: (lambda one, two: None)(*(1, 2, 3)),
+        lambda p: p.zeros(*5),
+        lambda p: dict([(p.id(0), 1, 2)]),
+        lambda p: int("x"),
+        lambda p: [one for one, two in [(p.id(0), 1, 2)]],
+    ],
+)
+def test_errors_of_a_persons_own_values_stay(body):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        trace("kernel", body)
+    assert not isinstance(caught.value, TileError)
+
+
 def test_a_generator_is_no_body():
     def body(p):
         yield p.zeros([8])
