@@ -36,11 +36,11 @@ from gizml_tile.dtypes import (
     integer_range,
 )
 
-DOUBLES = 0.3  # of all programs
-
 
 class Generator:
     """What the regions of one program share: tensors, views and fresh names."""
+
+    share_of_doubles = 0.3  # of all programs
 
     def __init__(self, seed: int, doubles: bool | None = None):
         self.seed, self.random = seed, random.Random(seed)
@@ -60,7 +60,8 @@ class Generator:
         self.tells = self.random.random() < 0.15
         self.ieee = seed % 4 == 0
         # In some programs floats of 64 bits, drawn apart, so that others do not depend on it.
-        self.doubles = random.Random(-(2**32) - seed).random() < DOUBLES if doubles is None else doubles
+        drawn = random.Random(-(2**32) - seed).random() < self.share_of_doubles
+        self.doubles = drawn if doubles is None else doubles
         self.floats = [*FLOATS, *[F64] * len(FLOATS)] if self.doubles else FLOATS
         self.turn = 7 * seed  # of the functions that F64 has
         grid = [self.random.choice([1, 1, 2, 3]) for _ in range(self.random.randrange(1, 4))]

@@ -11,7 +11,7 @@ from generate import Generator
 from programs import INDEX, Arg, Axis, Block, Literal, Op, Program, TensorSpec, Type, ViewSpec
 from writer import Writer
 
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I32, MASK, U8, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, F64, FP8, I8, I32, MASK, U8, DType
 
 FLOATS = [F32, F32, F16, F16, BF16, BF16, BF16, FP8, E5M2]
 ROWS = [1, 8, 16, 16, 32, 64, 64, 128]
@@ -22,8 +22,10 @@ TURNS = [(0, 1)] * 6 + [(0, 2), (1, 1), (3, -1)]
 class ProductGenerator(Generator):
     """Programs of one or two loops of products, with what comes before, after and beside the operands."""
 
-    def __init__(self, seed: int):
-        super().__init__(seed, doubles=False)
+    share_of_doubles = 0.15
+
+    def __init__(self, seed: int, doubles: bool | None = None):
+        super().__init__(seed, doubles)
         self.random = random.Random(seed ^ 1 << 40)
         self.ieee, self.batch, self.tells = False, 0, False
         self.wild = self.random.random() < 0.1
@@ -33,8 +35,11 @@ class ProductGenerator(Generator):
         self.warps = self.random.choice([0, 0, 0, 1, 2, 4, 4, 8, 16])
         self.stages = self.random.choice([0, 0, 0, 1, 2, 3])
         # Large blocks of whole rows of 16-bit floats, as the copy engine of a GPU moves them.
-        self.plain = self.random.random() < 0.3
+        self.plain = self.random.random() < 0.3 and not self.doubles
         self.rows, self.columns, self.depths, self.dtypes = ROWS, ROWS, DEPTHS, FLOATS
+        if self.doubles:
+            self.rows, self.columns, self.depths = ROWS[:-1], ROWS[:-1], DEPTHS[:-1]
+            self.dtypes = [F64, F64, F64, F32, BF16]
         if self.plain:
             self.rows, self.columns = [self.random.choice([64, 128])], [16, 32, 64, 128]
             self.depths, self.dtypes = [32, 64, 64, 128], [self.random.choice([F16, BF16])]
@@ -107,7 +112,7 @@ class ProductGenerator(Generator):
         dtype = self.random.choice(self.dtypes)
         queries = writer.read(dtype, (rows, depth))
         if self.random.random() < 0.7:
-            queries = writer.emit("mul", Type(F32, (rows, depth)), queries, Literal(0.25))
+            queries = writer.emit("mul", Type(writer.real(queries), (rows, depth)), queries, Literal(0.25))
             if self.random.random() < 0.5:
                 queries = writer.emit("to", Type(BF16, (rows, depth)), queries, attr=BF16)
         loop = Turn(self, writer)
@@ -120,14 +125,17 @@ class ProductGenerator(Generator):
             seen = inside.emit(
                 "lt", Type(MASK, (1, width)), column, Literal(self.random.choice([3, 11, width]))
             )
-            scores = inside.emit("select", Type(F32, (rows, width)), seen, scores, Literal(-30.0))
-        top = loop.carried("full", ((rows, 1), -30.0, F32), (rows, 1))
-        total = loop.carried("zeros", ((rows, 1), F32), (rows, 1))
-        acc = loop.carried("zeros", ((rows, depth), F32), (rows, depth))
+            scores = inside.emit("select", inside.names[scores], seen, scores, Literal(-30.0))
+        # Of scores in F32 too F64 is carried where the program has it.
+        real = F64 if self.doubles else F32
+        top = loop.carried("full", ((rows, 1), -30.0, real), (rows, 1), real)
+        total = loop.carried("zeros", ((rows, 1), real), (rows, 1), real)
+        acc = loop.carried("zeros", ((rows, depth), real), (rows, depth), real)
         column_kind, score_kind, kind = (
-            Type(F32, shape) for shape in ((rows, 1), (rows, width), (rows, depth))
+            Type(real, shape) for shape in ((rows, 1), (rows, width), (rows, depth))
         )
-        higher = inside.emit("maximum", column_kind, top, inside.emit("max", column_kind, scores, attr=1))
+        highest = inside.emit("max", Type(inside.real(scores), (rows, 1)), scores, attr=1)
+        higher = inside.emit("maximum", column_kind, top, highest)
         weights = inside.emit("sub", score_kind, scores, higher)
         weights = inside.emit("exp", score_kind, weights)
         shrink = inside.emit("exp", column_kind, inside.emit("sub", column_kind, top, higher))
@@ -206,7 +214,7 @@ class Turn:
         return inside.emit("to", Type(BF16, shape), found, attr=BF16) if roll < 0.75 else found
 
     def computed(self, choice: str, found: str, shape: tuple[int, int], along: int) -> str:
-        inside, kind = self.inside, Type(F32, shape)
+        inside, kind = self.inside, Type(self.inside.real(found), shape)
         match choice:
             case "scale":
                 return inside.emit("mul", kind, found, Literal(self.owner.random.choice([0.5, 0.1, -3.0])))
@@ -214,6 +222,7 @@ class Turn:
                 beside = (1, shape[1]) if choice == "row" else (shape[0], 1)
                 other = self.outside.read(self.random.choice(self.owner.dtypes), beside)
                 inside.names[other] = self.outside.names[other]
+                kind = Type(inside.real(found, other), shape)
                 return inside.emit(self.random.choice(["mul", "add"]), kind, found, other)
             case "blocks":
                 return packed.scaled(inside, found, along)
@@ -228,7 +237,7 @@ class Turn:
             case _:
                 there = Type(inside.names[found].dtype, shape[::-1])
                 found = inside.emit("transpose", there, found)
-                found = inside.emit("abs", Type(F32, shape[::-1]), found)
+                found = inside.emit("abs", Type(kind.dtype, shape[::-1]), found)
                 return inside.emit("transpose", kind, found)
 
     def outside_operand(self, shape: tuple[int, int]) -> str:
@@ -237,8 +246,9 @@ class Turn:
         self.inside.names[found] = self.outside.names[found]
         return found
 
-    def dot(self, left: str, right: str, dtype: DType = F32) -> str:
+    def dot(self, left: str, right: str, dtype: DType | None = None) -> str:
         shape = (self.inside.names[left].shape[0], self.inside.names[right].shape[1])
+        dtype = dtype or self.inside.real(left, right)
         loose = dtype is F32 and self.random.random() < 0.2
         return self.inside.emit("dot", Type(dtype, shape), left, right, attr="tf32" if loose else None)
 
@@ -263,9 +273,10 @@ class Turn:
         axis = self.random.randrange(2)
         shape = (1, kind.shape[1]) if axis == 0 else (kind.shape[0], 1)
         op, join = self.random.choice([("sum", "add"), ("max", "maximum")])
-        carried = self.carried("zeros", (shape, F32), shape)
-        found = self.inside.emit(op, Type(F32, shape), name, attr=axis)
-        self.give(carried, self.inside.emit(join, Type(F32, shape), carried, found))
+        real = self.inside.real(name)
+        carried = self.carried("zeros", (shape, real), shape, real)
+        found = self.inside.emit(op, Type(real, shape), name, attr=axis)
+        self.give(carried, self.inside.emit(join, Type(real, shape), carried, found))
 
     def close(self) -> list[str]:
         """End the loop; the names of what was carried, after it."""
@@ -287,6 +298,6 @@ class Turn:
         return list(results)
 
 
-def generate_products(seed: int) -> Program:
-    """The random program of products of a seed."""
-    return ProductGenerator(seed).program()
+def generate_products(seed: int, *, doubles: bool | None = None) -> Program:
+    """The random program of products of a seed, which says too whether it has F64 unless ``doubles`` does."""
+    return ProductGenerator(seed, doubles).program()

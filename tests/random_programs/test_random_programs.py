@@ -1,5 +1,7 @@
 """Random programs agree with NumPy: to the bit where the language says so, else within derived bounds."""
 
+from fractions import Fraction
+
 import addressing
 import along
 import nibbles
@@ -19,7 +21,7 @@ from render import reproduction
 from render_kernel import render_kernel
 from shrink import shrink
 
-from gizml_tile.dtypes import BF16, F16, F32, FP8, I8, I32, I64, U8
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, F64, FP8, I8, I32, I64, U8
 
 # The programs count what lies past ragged ends on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
@@ -75,6 +77,7 @@ def test_products_are_of_every_kind():
         "add",
         "select",
         "exp",
+        F64,
     }
 
 
@@ -138,18 +141,63 @@ def test_results_outside_the_interval_are_refused():
     assert not ref.accepts(floats([[0.0]]), np.array([[-0.0]], np.float32)).all()
 
 
-def test_the_fused_multiply_add_rounds_once():
+@pytest.mark.parametrize("held", [np.float32, np.float64])
+def test_the_fused_multiply_add_rounds_once(held):
     rng = np.random.default_rng(1)
-    a, b, c = (rng.standard_normal(10_000).astype(np.float32) for _ in range(3))
-    c *= np.float32(2.0) ** rng.integers(-60, 20, c.shape).astype(np.float32)
-    from fractions import Fraction
-
-    for x, y, z, got in zip(a[:500], b[:500], c[:500], fma(a, b, c)[:500], strict=True):
+    a, b, c = (rng.standard_normal(500).astype(held) for _ in range(3))
+    c *= held(2.0) ** rng.integers(-60, 20, c.shape).astype(held)
+    for x, y, z, got in zip(a, b, c, fma(a, b, c), strict=True):
         exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
-        low, high = sorted((np.nextafter(got, np.float32(-9e9)), np.nextafter(got, np.float32(9e9))))
+        low, high = sorted((np.nextafter(got, held(-9e9)), np.nextafter(got, held(9e9))))
         assert abs(exact - Fraction(float(got))) <= min(
             abs(exact - Fraction(float(low))), abs(exact - Fraction(float(high)))
         )
+
+
+def test_f64_is_held_in_its_own_width():
+    third = floats([[1 / 3]], None, F64)
+    assert ref.accepts(third, np.array([[1 / 3]])).all()
+    assert not ref.accepts(third, np.array([[np.float32(1 / 3)]], np.float64)).any()
+    assert to(third, F32).lo == np.float32(1 / 3)
+    single = floats([[0.1]])
+    assert ref.compare("lt", third, single).hi == ref.compare("lt", third, to(single, F64)).hi
+    # Sums and functions leave room for so many ulp of the type.
+    for dtype, unit in ((F32, 2.0**-24), (F64, 2.0**-53)):
+        ones = floats(np.ones((1, 64)), None, dtype)
+        for value, room in ((ref.reduce("sum", ones, 1), 9 * 64), (ref.function("exp", ones), 3 * 4)):
+            assert 0.9 * room * unit < value.hi[0, 0] - value.lo[0, 0] < 2.1 * room * unit
+        product = ref.dot(ones, floats(np.ones((64, 1)), None, dtype))
+        assert 0.9 * 64 * 64 * unit < product.hi - 64 < 1.1 * 64 * 64 * unit
+
+
+def test_what_was_f32_before_is_that_again():
+    """An addition may take its product, which in F64 it may not."""
+    a, b = floats([[1 + 2**-12]]), floats([[-1.0]])
+    product = ref.multiply(a, a)
+    assert not ref.add(product, b).exact.any()
+    wide = to(product, F64)
+    assert ref.add(wide, b).exact.all()
+    assert not ref.add(to(wide, F32), b).exact.any()
+    third = floats([[1 / 3]], None, F64)
+    assert not ref.add(ref.multiply(third, third), floats([[-((1 / 3) ** 2)]], None, F64)).exact.any()
+
+
+@pytest.mark.parametrize(
+    "dtype, x, right",
+    [
+        (F32, 1 + 2**-24 + 2**-52, 1 + 2**-23),
+        (F16, 65520 - 2**-37, 65504.0),
+        (F16, 2**-25 + 2**-60, 2**-24),
+        (BF16, 1 + 2**-8 + 2**-40, 1 + 2**-7),
+        (BF16, -(2**-134 + 2**-170), -(2**-133)),
+        (FP8, 1 + 2**-4 + 2**-50, 1 + 2**-3),
+        (FP8, 1e300, 448.0),
+        (E5M2, 1 + 2**-3 + 2**-50, 1 + 2**-2),
+        (E5M2, -1e300, -np.inf),
+    ],
+)
+def test_doubles_round_once(dtype, x, right):
+    assert to(floats([[x]], None, F64), dtype).lo == right
 
 
 def test_integers_round_once():
