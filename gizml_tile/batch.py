@@ -76,24 +76,24 @@ class Batch(Many):
             given.arguments["axis"] = _axis(given.arguments["axis"], name)
         method = getattr(Tile, name)
         found = []
-        others = [each for each in (*given.args[1:], *given.kwargs.values()) if isinstance(each, Batch)]
-        count = max(len(self), *map(len, others)) if others else len(self)
+        batches = [each for each in (*given.args, *given.kwargs.values()) if isinstance(each, Batch)]
+        count = max(map(len, batches))
+        for batch in batches:
+            if len(batch) not in (1, count):
+                shapes = " and ".join(str(list(each.shape)) for each in batches)
+                fail(f"{name.strip('_')} needs batches of as many tiles (or 1), found {shapes}")
         for place in range(count):
-            here = [self._beside(each, place, count, name) for each in given.args]
-            keywords = {key: self._beside(each, place, count, name) for key, each in given.kwargs.items()}
+            here = [self._beside(each, place) for each in given.args]
+            keywords = {key: self._beside(each, place) for key, each in given.kwargs.items()}
             found.append(method(*here, **keywords))
         return _together(found)
 
     def _told(self) -> str:
         return f"a batch of {len(self)} tiles {list(self.shape[1:])}"
 
-    def _beside(self, value: object, place: int, count: int, name: str) -> object:
-        """What stands at a place of so many: of a batch of one tile that."""
-        if not isinstance(value, Batch):
-            return value
-        if len(value) not in (1, count):
-            fail(f"{name.strip('_')} needs batches of as many tiles (or 1), found {len(value)} and {count}")
-        return value._tiles[place % len(value)]
+    def _beside(self, value: object, place: int) -> object:
+        """What stands at a place of a batch: of one of a single tile that."""
+        return value._tiles[place % len(value)] if isinstance(value, Batch) else value
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_") or not callable(getattr(Tile, name, None)):

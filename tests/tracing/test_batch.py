@@ -130,7 +130,7 @@ def test_windows_and_edges():
 
 MISTAKES = {
     r"the axis of sum on a batch is 1 or -2 for rows, 2 or -1 for columns, found 0": lambda p, a: a.sum(0),
-    r"add needs batches of as many tiles \(or 1\), found 2 and 3": (
+    r"add needs batches of as many tiles \(or 1\), found \[3, 4, 8\] and \[2, 4, 8\]": (
         lambda p, a: a.add(p.zeros([2, 4, 8]))
     ),
     r"a tile of a batch of 3 is taken by a host integer, found 3": lambda p, a: a[3],
