@@ -9,7 +9,7 @@ from gizml_tile.lowering.expand.expansion import Move
 from gizml_tile.lowering.expand.kernel import expand_noting
 from gizml_tile.lowering.explanation import VARIANTS, Bound, Decision, Explanation, Section
 from gizml_tile.lowering.kernel_ir.instructions import Kernel
-from gizml_tile.lowering.operations import how
+from gizml_tile.lowering.operations import how, is_exact_for_multiply_adds, is_exact_function
 from gizml_tile.lowering.planning.plan import Plan
 from gizml_tile.lowering.planning.reach import unreached
 from gizml_tile.lowering.planning.variants import Choice
@@ -261,10 +261,21 @@ def _costs(predicted: Prediction | None, costs: Sequence[Advice]) -> Iterator[st
         return
     resource = _longest(predicted.seconds)
     for line, share in predicted.most_of(resource):
-        yield f"{line}  {share:.0%} of {resource}"
+        yield f"{line}  {share:.0%} of {resource}{_less_exact(predicted.plan, line, resource)}"
     for each in costs:
         yield f"{line_of(each.place)}  {each.kind}, {each.share:.0%} of the time: {each.text}"
         yield f"  to do: {each.fix}"
+
+
+def _less_exact(plan: Plan, line: str, resource: str) -> str:
+    """What a line would be done by if less exact results did, where that is faster."""
+    nodes = [node for node in plan.program.body.walk() if line_of(node.place) == line]
+    if any(is_exact_for_multiply_adds(plan, node) for node in nodes):
+        return "; F16 or BF16 operands, or precision='tf32', would go to the matrix units"
+    exact = list(dict.fromkeys(node.op for node in nodes if is_exact_function(plan, node)))
+    if resource == "issuing instructions" and exact:
+        return f"; {' and '.join(exact)} with approx=True, or p.approx(), would take the device's own"
+    return ""
 
 
 def _count(number: int, what: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gizml_tile.lowering.expand.expansion import Move
 from gizml_tile.lowering.planning.along import bits_along, reducing_layout
+from gizml_tile.lowering.planning.dots import ASK_FOR_TF32, MULTIPLY_ADD
 from gizml_tile.lowering.planning.elements import atomic_name
 from gizml_tile.lowering.planning.plan import UNIFORM, Plan, TileLayout
 from gizml_tile.nodes import APPROXIMABLE, EARLY, MOVES, REDUCTIONS, Elements, Node, Random, tensor_of
@@ -13,6 +14,8 @@ from gizml_tile.text import counted
 
 # Functions that the shared mathematics makes of IEEE operations.
 _FUNCTIONS = APPROXIMABLE | frozenset("expm1 log1p softplus erf gelu_erf pow".split())
+# What a device can that has its own of a function; of most others it is the exponential.
+_OWN = {"tanh": "tanh_f32"}
 _MADE_OF = {"bits": "words", "uniform": "uniform numbers", "normal": "normal numbers, by Box and Muller"}
 
 
@@ -63,9 +66,25 @@ def _function(plan: Plan, node: Node) -> str:
     if not wanted:
         faster = "; approx=True or p.approx() takes the device's own" if node.op in APPROXIMABLE else ""
         return f"within a few ulp, of operations with the same bits on every device{faster}"
-    if plan.target.can("tanh_f32" if node.op == "tanh" else "exp2_f32"):
+    if plan.target.can(_OWN.get(node.op, "exp2_f32")):
         return "approximate, by the device's unit for special functions, as asked"
     return f"exact, as {plan.target.arch} has no approximate one"
+
+
+def is_exact_function(plan: Plan, node: Node) -> bool:
+    """Whether a function is made of exact operations, and the device has one that is not."""
+    if node.op not in APPROXIMABLE or node.attr is True:
+        return False
+    return plan.target.can(_OWN.get(node.op, "exp2_f32"))
+
+
+def is_exact_for_multiply_adds(plan: Plan, node: Node) -> bool:
+    """Whether a product is made of multiply-adds only because matrix units would round its operands."""
+    tables = [choice for what, choice in plan.choices.get(node, ()) if what == "dot"]
+    return any(
+        choice.chosen == MULTIPLY_ADD and any(ASK_FOR_TF32 in each.reason for each in choice.candidates)
+        for choice in tables
+    )
 
 
 def _random(node: Node) -> str:

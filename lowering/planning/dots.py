@@ -15,6 +15,7 @@ from gizml_tile.lowering.planning.variants import Candidate, Choice, choose
 from gizml_tile.target import Target
 
 MULTIPLY_ADD = "multiply-add"
+ASK_FOR_TF32 = "ask for it with precision='tf32'"
 _MOST_OF_MULTIPLY_ADDS = 64
 _F32_BITS = 24
 _VECTOR_BYTES = 16
@@ -168,7 +169,7 @@ def _inexact(atom: Atom, dtypes: tuple[DType, DType], precision: str) -> str:
     if lost:
         return f"{' and '.join(map(str, lost))} would not convert to {atom.a_dtype} exactly"
     if atom.ignored_bits and F32 in dtypes and precision != "tf32":
-        return "operands are F32: TF32 keeps 10 bits of 23; ask for it with precision='tf32'"
+        return f"operands are F32: TF32 keeps 10 bits of 23; {ASK_FOR_TF32}"
     return ""
 
 

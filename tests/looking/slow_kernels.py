@@ -90,6 +90,15 @@ def three_norms(p, x, y, *, R=16, N=1024):
 
 
 @tile.kernel(grid=lambda y, **_: y.shape[0])
+def sigmoids(p, x, y, *, N=4096, APPROX=False):
+    i = p.id(0)
+    t = p.read(x, [1, N])[i, 0]
+    for _ in tile.unroll(4):
+        t = t.sigmoid(approx=APPROX)  # sigmoids
+    p.write(y, [1, N])[i, 0] = t
+
+
+@tile.kernel(grid=lambda y, **_: y.shape[0])
 def softmax(p, x, y, *, N=1024, PAD=0.0):
     i = p.id(0)
     t = p.read(x, [1, N], pad=PAD)[i, 0]

@@ -78,6 +78,31 @@ def test_explain_tells_what_costs_time():
     assert section[number + 1] == "    to do: use blocks of x with at least 8 rows"
 
 
+def test_explain_tells_what_less_exact_results_would_be_made_by():
+    line = line_of("product")
+    hint = "; F16 or BF16 operands, or precision='tf32', would go to the matrix units"
+    constants = {"BM": 64, "BN": 64, "BK": 32, "kind": "cuda", "arch": "sm_80"}
+    exact = slow.matmul.explain(*products(1024, np.float32), **constants)
+    (shown,) = (each for each in exact.splitlines() if hint in each)
+    assert shown.startswith(f"  slow_kernels.py:{line}  ") and "% of " in shown
+    assert hint not in slow.matmul.explain(*products(1024), **constants)
+    # AMD's matrix units multiply F32 as it is.
+    assert hint not in slow.matmul.explain(
+        *products(1024, np.float32), **constants | {"kind": "hip", "arch": "gfx942"}
+    )
+
+
+def test_explain_tells_of_approximate_functions_where_exact_ones_take_the_time():
+    exact, approximate = (
+        slow.sigmoids.explain(*rows(4096, 4096), APPROX=approx, kind="cuda", arch="sm_90a")
+        for approx in (False, True)
+    )
+    hint = "% of issuing instructions; sigmoid with approx=True, or p.approx(), would take the device's own"
+    (told,) = (each for each in exact.splitlines() if hint in each)
+    assert told.startswith(f"  slow_kernels.py:{line_of('sigmoids')}  ")
+    assert "would take the device's own" not in approximate
+
+
 def rows(count, columns):
     return [zeros(count, columns, dtype=bfloat16) for _ in range(2)]
 
