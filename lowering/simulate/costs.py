@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import lru_cache
+
 import numpy as np
 
-from gizml_tile.lowering.kernel_ir.instructions import Instruction
-from gizml_tile.lowering.simulate.findings import ADDED
+from gizml_tile.lowering.kernel_ir.instructions import GLOBAL, Access, Block, Instruction, Kernel
+from gizml_tile.lowering.simulate.findings import ADDED, ENDS
 from gizml_tile.lowering.simulate.numbers import Array
 from gizml_tile.lowering.simulate.threads import Threads
 
@@ -86,7 +89,13 @@ def _most_in_a_bank(units: Array, banks: int) -> Array:
 def sectors(
     threads: Threads, at: Instruction, name: str, address: Array, bytes: int, mask: Array | None
 ) -> None:
-    """Count the sectors that accesses to global memory touch and the fewest that could hold their bytes."""
+    """Count the sectors that accesses to global memory touch and the fewest that could hold their bytes.
+
+    Beside wider accesses to the same places, as for what windows share, they find these in the cache.
+    """
+    beside, at_ends = _narrow(threads.batch.kernel)
+    if at in beside:
+        return
     first = _by_warp(threads, address // _SECTOR)
     active = None if mask is None else _by_warp(threads, mask)
     if active is not None:
@@ -112,4 +121,29 @@ def sectors(
         pieces, fitting = int(touched[warp]), int(least[warp])
         text = f"the lanes of a warp access {bytes} bytes of {name} each, which lie in {pieces} pieces of "
         text += f"{_SECTOR} bytes and would fit into {fitting}"
-        threads.batch.log.show("uncoalesced", at, text, ADDED if at.op == "atomic" else "")
+        fix = ADDED if at.op == "atomic" else ENDS if at in at_ends else ""
+        threads.batch.log.show("uncoalesced", at, text, fix)
+
+
+@lru_cache(maxsize=64)
+def _narrow(kernel: Kernel) -> tuple[frozenset[Instruction], frozenset[Instruction]]:
+    """The accesses to tensors that stand beside wider ones of their line, and those in another branch."""
+    widest: dict[tuple[object, ...], int] = {}
+    accesses: list[tuple[Instruction, tuple[object, ...], tuple[object, ...], int]] = []
+    for block in _blocks(kernel.body):
+        for each in block.instructions:
+            if isinstance(each.attr, Access) and each.attr.space == GLOBAL:
+                line = each.op, each.place, each.attr.memory
+                accesses.append((each, line, (id(block), *line), each.attr.width))
+                for key in accesses[-1][1:3]:
+                    widest[key] = max(widest.get(key, 0), each.attr.width)
+    beside = frozenset(each for each, _, near, width in accesses if width < widest[near])
+    elsewhere = frozenset(each for each, line, _, width in accesses if width < widest[line])
+    return beside, elsewhere - beside
+
+
+def _blocks(block: Block) -> Iterator[Block]:
+    yield block
+    for instruction in block.instructions:
+        for inner in instruction.blocks:
+            yield from _blocks(inner)

@@ -23,6 +23,10 @@ _FIXES = {
     "check": "",  # whoever wrote it knows
 }
 ADDED = "add up more in each program first, in a tile, so that fewer programs add to the tensor"
+ENDS = (
+    "only blocks that reach past an end of the tensor go so, and larger tensors have fewer of them; where "
+    "blocks do not divide its size, choose some that do"
+)
 BETWEEN_PROGRAMS = (
     "the programs of a launch run in any order: write to another tensor than is read, or let each program "
     "read what it writes alone"

@@ -110,19 +110,46 @@ def test_neighbours_may_begin_anywhere(kind, arch, dtype):
     assert run.results[0][0, 0] == 2
 
 
+@pytest.mark.parametrize("kind, arch", [("cuda", "sm_90a"), ("hip", "gfx942"), ("metal", "apple9")])
+def test_single_elements_beside_vectors(kind, arch):
+    """What windows share is loaded by vectors and a few elements, which the cache has; ends go by elements."""
+
+    @tile.kernel(grid=lambda y: y.shape[0] // 1024)
+    def neighbours(p, x, y):
+        X, i = p.read(x, [1024]), p.id(0) * 1024
+        p.write(y, [1024])[p.id(0)] = X.window([i]) + X.window([i + 1]) + X.window([i + 2])
+
+    x = np.ones(4100, np.float16)
+    assert not neighbours.simulate(x, np.zeros(4096, np.float16), kind=kind, arch=arch).findings
+
+    @tile.kernel(grid=lambda y: (y.shape[1] // 64, y.shape[0] // 8))
+    def sums(p, x, y):
+        X, j, i = p.read(x, [8, 64]), p.id(0), p.id(1)
+        total = X[i, j] + X.window([i * 8, j * 64 - 1]) + X.window([i * 8 + 1, j * 64 + 1])
+        p.write(y, [8, 64])[i, j] = total
+
+    x = np.ones((32, 256), np.float16)
+    (cost,) = sums.simulate(x, np.empty_like(x), kind=kind, arch=arch).findings
+    assert cost.kind == "uncoalesced" and cost.told.endswith(
+        "; only blocks that reach past an end of the tensor go so, and larger tensors have fewer of them; "
+        "where blocks do not divide its size, choose some that do"
+    )
+
+
 @pytest.mark.parametrize("kind, arch", [("cuda", "sm_80"), ("hip", "gfx942"), ("metal", "apple9")])
 def test_what_to_do_about_additions(kind, arch):
-    """Their blocks lie along the row already."""
+    """Their blocks lie along the row already, and data say where they go."""
 
     @tile.kernel(grid=4)
-    def totals(p, x, y):
-        t = p.read(x, [4, 256])[p.id(0), 0]
-        p.write(y, [1]).scatter_add(t.sum(0), [p.iota([1, 256], 1, tile.I32)])
+    def totals(p, ids, x, y):
+        i = p.id(0)
+        p.write(y, [1]).scatter_add(p.read(x, [256])[i], [p.read(ids, [256])[i]])
 
-    run = totals.simulate(np.ones((16, 256), np.float32), np.zeros(256, np.float32), kind=kind, arch=arch)
+    x, ids = np.ones(1024, np.float32), np.arange(1024, dtype=np.int32) * 9 % 1024
+    run = totals.simulate(ids, x, np.zeros(1024, np.float32), kind=kind, arch=arch)
     (cost,) = run.findings
     assert cost.kind == "uncoalesced" and cost.text.endswith(
-        "in all 512 pieces of 32 bytes where 128 would do"
+        "in all 1024 pieces of 32 bytes where 128 would do"
     )
     assert cost.told.endswith(
         "; add up more in each program first, in a tile, so that fewer programs add to the tensor"
