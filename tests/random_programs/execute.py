@@ -420,7 +420,7 @@ class OnSimulator:
 
     def refuses(self, error: Exception) -> bool:
         """Whether the GPU is asked for more than it has."""
-        without = not _TARGETS[self.arch].can("f64") and f"({self.arch}) has no F64, which this" in str(error)
+        without = f"({self.arch}) has no F64, which this" in str(error) and not _TARGETS[self.arch].can("f64")
         return without or is_without_room(error)
 
     def __call__(self, program: Program, tensors: dict[str, np.ndarray]) -> None:
