@@ -39,6 +39,7 @@ class Facts:
     group_matrix         asynchronous matrix operations of four warps on workgroup memory
     cluster              workgroups that run together and reach each other's workgroup memory
     nan_minimum          the smaller and the larger of two floats, NaN if one is
+    extremes_16          the smaller and the larger of F16 and BF16, of two pairs at once
     f64                  mathematics in F64
     exp2_f32 tanh_f32    approximate functions
     add_f32x4 max_i64 .. atomic operations on so many neighbours in memory
@@ -83,7 +84,7 @@ _VECTOR_ATOMICS = frozenset(
     "add_f32x2 add_f32x4 add_f16x2 add_f16x4 add_f16x8 add_bf16 add_bf16x2 add_bf16x4 add_bf16x8".split()
 )
 _AMPERE = _TURING | frozenset(
-    "copy bf16_convert nan_minimum f16_16x8x16 bf16_16x8x8 bf16_16x8x16 tf32_16x8x8 f64_8x8x4 "
+    "copy bf16_convert nan_minimum extremes_16 f16_16x8x16 bf16_16x8x8 bf16_16x8x16 tf32_16x8x8 f64_8x8x4 "
     "i8_16x8x32".split()
 )
 _ADA = _AMPERE | frozenset("fp8_convert fp8_16x8x32".split())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from gizml_tile.dtypes import F64, DType
+from gizml_tile.dtypes import BF16, F16, F64, DType
 from gizml_tile.errors import Place
 from gizml_tile.lowering.kernel_ir.instructions import (
     APPROXIMATE,
@@ -371,7 +371,9 @@ def _add(counting: _Counting, i: Instruction, work: Work) -> None:
         case _ if i.op == "barrier":
             work.barriers += 1
         case _ if i.op in ELEMENTWISE or i.op == "shuffle":
-            work.instructions += i.count * warps
+            # Extremes of 16 bits are of both halves of a word at once.
+            packed = i.op in ("min", "max") and i.dtype in (F16, BF16)
+            work.instructions += (-(-i.count // 2) if packed else i.count) * warps
             work.functions += i.count * warps if i.op in APPROXIMATE else 0
             work.doubles += i.count * warps if any(arg.dtype is F64 for arg in i.args) else 0
 

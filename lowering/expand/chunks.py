@@ -26,7 +26,13 @@ def in_chunks(build: Builder, function: Callable[..., Value], *args: Value) -> V
 
 
 def extreme(build: Builder, op: str, value: Value) -> Value:
-    """The registers of a value joined by ``min``, ``max``, ``minimum`` or ``maximum``."""
+    """The registers of a value joined by ``min``, ``max``, ``minimum``, ``maximum``, ``or`` or ``and``."""
+    while op in ("or", "and") and value.count > 2:
+        # Many GPUs take three operands' bits at once.
+        third = value.count // 3
+        a, b, c = (build.pick(value, range(first, first + third)) for first in (0, third, 2 * third))
+        last = [build.pick(value, range(3 * third, value.count))] if value.count % 3 else []
+        value = build.join([build.map(op, build.map(op, a, b), c), *last])
     while value.count > 1:
         half = value.count // 2
         joined = build.map(op, build.pick(value, range(half)), build.pick(value, range(half, 2 * half)))

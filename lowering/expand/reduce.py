@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gizml_tile.dtypes import I32, MASK
+from gizml_tile.dtypes import BF16, F16, I32, MASK
 from gizml_tile.layout import Linear
 from gizml_tile.lowering.expand import storage
 from gizml_tile.lowering.expand.convert import convert
@@ -36,10 +36,13 @@ def expand_reduce(x: Expansion, node: Node) -> Value:
         op = _OF_MASKS[node.op]
     elif node.args[0].dtype is MASK:
         value = storage.convert(build, x.target, value, I32)
-    else:
+    elif value.dtype not in (F16, BF16) or node.op == "sum" or not x.target.can("extremes_16"):
         value = storage.to_math(build, x.target, value)
 
     along, beside = _register_bits(linear, axis)
+    if op in ("max", "min") and value.dtype in (F16, BF16):
+        value, along, beside = _in_pairs(build, op, value, along, beside)
+        value = storage.to_math(build, x.target, value)
     value = build.pick(
         value,
         [
@@ -80,6 +83,24 @@ def _layout(x: Expansion, operand: Node) -> TileLayout:
 def _register_bits(linear: Linear, axis: int) -> tuple[list[int], list[int]]:
     """The register bits along the axis and beside it; those of replicas are neither."""
     return bits_along(linear, "register", axis), bits_along(linear, "register", 1 - axis)
+
+
+def _in_pairs(
+    build: Builder, op: str, value: Value, along: list[int], beside: list[int]
+) -> tuple[Value, list[int], list[int]]:
+    """Extremes of registers that share a word of the machine with their neighbour, of both at once.
+
+    Neighbours along the axis stay. Also the numbers of the bits of the registers that are left, along it and
+    beside it.
+    """
+    left = list(range(value.count.bit_length() - 1))
+    for bit in sorted(along, reverse=True):
+        if bit:
+            low = [register for register in range(value.count) if not register >> bit & 1]
+            high = build.pick(value, [register | 1 << bit for register in low])
+            value = build.map(op, build.pick(value, low), high)
+            left.remove(bit)
+    return value, [left.index(bit) for bit in along if not bit], [left.index(bit) for bit in beside]
 
 
 def _tree(build: Builder, op: str, value: Value, count: int) -> Value:

@@ -56,6 +56,15 @@ def test_float_mathematics(arch):
     assert (report.spills, report.warnings) == (0, ())
 
 
+@pytest.mark.parametrize("arch", archs_that("extremes_16"))
+@pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
+def test_extremes_of_pairs(arch, dtype):
+    build = SmallKernel(arch)
+    a, b = build.input(dtype, 8), build.input(dtype, 8)
+    build.output(build.map("min", build.map("max", a, b), build.pick(b, [0])))
+    check(build)
+
+
 @every_arch
 @pytest.mark.parametrize("dtype", [I32, I64], ids=str)
 def test_integer_mathematics(arch, dtype):

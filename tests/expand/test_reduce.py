@@ -152,11 +152,27 @@ def test_zeros_of_both_signs_and_infinities():
     elements[37] = -0.0
     home = layout.slice(1)
     for op, sign in (("max", False), ("min", True)):
-        _, found = reduced(op, 1, F32, layout, home, elements)
-        assert (np.signbit(found) == sign).all()
+        for dtype in (F32, F16, BF16):
+            _, found = reduced(op, 1, dtype, layout, home, elements.astype(to_numpy(dtype)))
+            assert (np.signbit(found) == sign).all()
     elements[5], elements[9] = np.inf, -np.inf
     _, found = reduced("sum", 1, F32, layout, home, elements)
     assert np.isnan(found).all()
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
+def test_extremes_of_16_bits_are_of_pairs(dtype):
+    """32 elements of a thread, in 16 words: 15 operations of 2 registers, then one of F32."""
+    layout = blocked((1, 1024), vector=8, warps=1)
+    tile = make("read", (), View(0, (1, 1024)), tensors=[Tensor("x", dtype, 2)])
+    for op in ("max", "min"):
+        node = make(op, (tile,), 1)
+        x = expansion(empty_program(dtype, F32), 1, layouts={tile: named(layout)})
+        x.define(tile, take(x, 0, layout.size("register"), dtype))
+        expand_reduce(x, node)
+        made = [each for each in x.build.body().walk() if each.op == op]
+        assert sum(each.count for each in made if each.dtype is dtype) == 30
+        assert sum(each.count for each in made if each.dtype is F32) == 1 + 5
 
 
 def test_one_barrier_for_a_sum_over_warps():

@@ -243,6 +243,7 @@ ABILITIES = [
     (lambda b: value(b, BF16), "convert BF16"),
     (lambda b: value(b, FP8), "convert FP8"),
     (lambda b: b.matrix_store(MatrixAccess(0, 1, False, ONE), value(b, F16, 2), b.thread()), "matrix_store"),
+    (lambda b: b.map("max", value(b, F16), value(b, F16)), "has no max"),
     (lambda b: b.emit("group_wait", attr=0), "has no group_wait"),
     (lambda b: b.signal_arrive(b.thread()), "has no signal_arrive"),
     (lambda b: b.cluster_barrier(), "has no cluster_barrier"),

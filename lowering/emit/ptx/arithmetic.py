@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gizml_tile.dtypes import F32, F64, I32, I64, MASK, U32, U64, DType
+from gizml_tile.dtypes import BF16, F16, F32, F64, I32, I64, MASK, U32, U64, DType
 from gizml_tile.lowering.emit.ptx.packing import stretched
 from gizml_tile.lowering.emit.ptx.writer import Rule, Words, Writer
 from gizml_tile.lowering.kernel_ir.instructions import COMPARISONS, Instruction
@@ -78,6 +78,10 @@ _MNEMONICS = {
     U32: {op: text.format(32) for op, text in _UNSIGNED.items()},
     U64: {op: text.format(64) for op, text in _UNSIGNED.items()},
     MASK: _PREDICATE,
+    **{
+        dtype: _BITS | {op: f"{op}.{dtype.text}x2" for op in ("min", "max")}  # of both halves of a word
+        for dtype in (F16, BF16)
+    },
 }
 
 
