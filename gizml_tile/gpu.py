@@ -228,7 +228,23 @@ def explain(
     """The plan with its reasons, what bounds a launch, and the seconds that it was ``measured``."""
     from gizml_tile.lowering.explain import explain
 
-    return explain(plan(program, layout), launch_of(infos, grid, scalars), measured)
+    made = plan(program, layout)
+    return explain(made, launch_of(infos, grid, scalars), measured, _spilled(program, layout, made))
+
+
+def _spilled(program: TileProgram, layout: GpuLayout, made: Plan) -> int | None:
+    """The bytes of a thread that an assembler spills, where many registers are in use and there is one."""
+    from gizml_tile.lowering.advice.threads import registers_held
+
+    held, room, _ = registers_held(made)
+    if layout.target.kind != "cuda" or held <= room:
+        return None
+    text, assembler = source(program, layout), _runtime("cuda", "assembler")
+    done = assembler.assemble(text, layout.target.arch)
+    if done is None:
+        return None
+    report = assembler.report_of(done[1])
+    return int(max(report.spill_stores, report.spill_loads))
 
 
 def slow(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gizml_tile.lowering.advice import Advice, Prediction, advise, predict
+from gizml_tile.lowering.advice.threads import registers_held, smaller
 from gizml_tile.lowering.expand.expansion import Move
 from gizml_tile.lowering.expand.kernel import expand_noting
 from gizml_tile.lowering.explanation import VARIANTS, Bound, Decision, Explanation, Section
@@ -19,16 +20,22 @@ from gizml_tile.nodes import Combining, Node, View
 from gizml_tile.text import attribute, duration, line_of
 
 
-def explain(plan: Plan, launch: Launch | None = None, measured: float | None = None) -> Explanation:
+def explain(
+    plan: Plan,
+    launch: Launch | None = None,
+    measured: float | None = None,
+    spilled: int | None = None,
+) -> Explanation:
     """The plan of a program with its reasons.
 
     With a ``launch`` also what bounds the time of all its programs; ``measured`` is that time in seconds.
+    ``spilled`` are the bytes of a thread for which an assembler found no registers; None if none was asked.
     """
     kernel, moves = expand_noting(plan)
     predicted = None if launch is None else predict(plan, kernel, launch)
     costs = () if predicted is None else advise(predicted, moves)
     sections = (
-        ("Launch", _launch(plan, kernel)),
+        ("Launch", (*_launch(plan, kernel), *_spilled(plan, spilled))),
         ("Workgroup memory", _memory(plan, kernel)),
         ("Sizes that are no powers of two", grown_blocks(plan.program)),
         ("Tiles", _tiles(plan)),
@@ -80,6 +87,16 @@ def _launch(plan: Plan, kernel: Kernel) -> Iterator[str]:
     fitting = facts.unit_memory // needed
     if fitting < min(facts.unit_threads // plan.threads, facts.unit_workgroups):
         yield f"a multiprocessor has memory for {_count(fitting, 'program')} at a time"
+
+
+def _spilled(plan: Plan, bytes: int | None) -> Iterator[str]:
+    """What goes to memory and back, as there are too few registers."""
+    held, room, _ = registers_held(plan)
+    if bytes:
+        text = f"the assembler finds no registers for {bytes} bytes of each thread, which spill to memory"
+        yield f"{text}: {smaller(plan)}"
+    elif bytes is None and held > room:
+        yield f"about {held - room} registers of each thread may spill to memory: {smaller(plan)}"
 
 
 def _together(kernel: Kernel) -> str:

@@ -18,6 +18,9 @@ from gizml_tile.text import line_of
 _UNIT_BYTES = 64
 # A register that is spilled is stored and loaded again. What all threads spill is more than caches hold.
 _SPILLS, _REGISTER_BYTES = 2, 4
+# Products have fragments of their operands, too. Found with ptxas for sm_80 and attention in blocks of eight
+# sizes: 192 registers of tiles fit into a thread's 255, and with 224 some 60 to 75 spill.
+_BESIDE_PRODUCTS = 64
 # So many times the multiprocessors that have programs are most of them idle.
 _MOSTLY_IDLE = 3
 
@@ -59,27 +62,41 @@ def replicated_work(found: Prediction) -> Iterator[Advice]:
 def spills(found: Prediction) -> Iterator[Advice]:
     """Tiles that are in use together and take more registers than threads have."""
     plan = found.plan
-    if plan.specialised is not None:
-        return
-    held, where = most_held(plan.program, plan.layouts, plan.again, plan.parked)
-    limit = thread_registers(plan.target, plan.warps * plan.resident)
-    spilled = held + BESIDE - limit
+    held, room, where = registers_held(plan)
+    spilled = held - room
     if spilled <= 0 or where is None:
         return
     text = (
         f"the tiles that are in use together at this {where.op} take {held} registers of each of "
-        f"{plan.threads} threads, and beside addresses and the like there is room for {limit - BESIDE}: "
+        f"{plan.threads} threads, and beside addresses and the like there is room for {room}: "
         f"about {spilled} spill to memory"
     )
     seconds = found.moved(where, _SPILLS * _REGISTER_BYTES * spilled * plan.threads)
-    yield Advice("spill", where.place, text, _smaller(plan), seconds, beyond=True)
+    yield Advice("spill", where.place, text, smaller(plan), seconds, beyond=True)
 
 
-def _smaller(plan: Plan) -> str:
-    lanes, most = plan.target.facts.lanes, plan.target.facts.workgroup_threads
-    asked = 2 * plan.threads // 32
-    more = f"warps={asked}, which halves what a thread holds, or " if 2 * plan.warps * lanes <= most else ""
-    return f"use {more}smaller blocks"
+def registers_held(plan: Plan) -> tuple[int, int, Node | None]:
+    """The most registers of tiles that a thread holds at once, those that there are for them, and where.
+
+    Warps with roles have been planned to fit.
+    """
+    if plan.specialised is not None:
+        return 0, 0, None
+    held, where = most_held(plan.program, plan.layouts, plan.again, plan.parked)
+    return held, _room(plan, plan.warps * plan.resident), where
+
+
+def _room(plan: Plan, warps: int) -> int:
+    """The registers of a thread for tiles where so many warps share a multiprocessor."""
+    return thread_registers(plan.target, warps) - (_BESIDE_PRODUCTS if plan.dots else BESIDE)
+
+
+def smaller(plan: Plan) -> str:
+    """What takes fewer registers of a thread: smaller blocks, or twice the warps if they have more room."""
+    fits = 2 * plan.threads <= plan.target.facts.workgroup_threads
+    if fits and 2 * _room(plan, 2 * plan.warps) > _room(plan, plan.warps):
+        return f"use warps={2 * plan.threads // 32}, which halves what a thread holds, or smaller blocks"
+    return "use smaller blocks"
 
 
 def few_programs(found: Prediction) -> Iterator[Advice]:

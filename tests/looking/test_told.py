@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -101,6 +102,20 @@ def test_explain_tells_of_approximate_functions_where_exact_ones_take_the_time()
     (told,) = (each for each in exact.splitlines() if hint in each)
     assert told.startswith(f"  slow_kernels.py:{line_of('sigmoids')}  ")
     assert "would take the device's own" not in approximate
+
+
+def test_explain_tells_what_the_assembler_spills(monkeypatch):
+    """Also where that takes little of the time, and by what tiles take where no assembler is installed."""
+    large = [zeros(1 << 16, 1024), zeros(1 << 16, 1024)]
+    found = slow.three_norms.explain(*large, warps=4, kind="cuda", arch="sm_80")
+    assert re.search(r"for \d\d+ bytes of each thread, which spill to memory: use warps=8, which ", found)
+    assert "spill" not in slow.three_norms.explain(*large, R=4, warps=8, kind="cuda", arch="sm_80")
+    queries = [zeros(1, 4, 512, 64, dtype=bfloat16) for _ in range(4)]
+    blocks = {"D": 64, "CAUSAL": False, "APPROX": False, "kind": "cuda", "arch": "sm_80"}
+    monkeypatch.setenv("GIZML_TILE_PTXAS", "off")
+    text = gpu_kernels.attention_bf16.explain(*queries, **blocks, BM=128, BN=128, warps=4)
+    assert re.search(r"about \d+ registers of each thread may spill to memory: use warps=8, which ", text)
+    assert "spill" not in gpu_kernels.attention_bf16.explain(*queries, **blocks, BM=64, BN=64, warps=4)
 
 
 def rows(count, columns):

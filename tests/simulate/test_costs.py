@@ -112,7 +112,7 @@ def test_neighbours_may_begin_anywhere(kind, arch, dtype):
 
 @pytest.mark.parametrize("kind, arch", [("cuda", "sm_90a"), ("hip", "gfx942"), ("metal", "apple9")])
 def test_single_elements_beside_vectors(kind, arch):
-    """What windows share is loaded by vectors and a few elements, which the cache has; ends go by elements."""
+    """What windows share is loaded by vectors and a few elements, which the cache has; ends go so."""
 
     @tile.kernel(grid=lambda y: y.shape[0] // 1024)
     def neighbours(p, x, y):
