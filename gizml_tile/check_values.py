@@ -13,7 +13,6 @@ from gizml_tile.nodes import (
     COMPARISONS,
     COUNTS,
     RANDOM,
-    UNARY_DOUBLE,
     UNARY_FLOAT,
     Const,
     Message,
@@ -158,7 +157,6 @@ def _float_function(node: Node, program: TileProgram) -> None:
         assert type(node.attr) is bool, f"{node}: {node.attr!r}"
     else:
         no_attribute(node)
-    assert a.dtype is not F64 or node.op in UNARY_DOUBLE, f"{node} of {a}"
     expect(node, a.shape, math_dtype(dtype_of(a)))
 
 
@@ -203,8 +201,8 @@ def _power(node: Node, program: TileProgram) -> None:
     operands(node, 2)
     assert type(node.attr) is bool, f"{node}: {node.attr!r}"
     shape, dtype = same_kind(node)
-    assert shape and dtype is F32, f"{node} of {dtype}"
-    expect(node, shape, F32)
+    assert shape and dtype in (F32, F64), f"{node} of {dtype}"
+    expect(node, shape, dtype)
 
 
 def _high(node: Node, program: TileProgram) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from gizml_tile.dtypes import F64, I32, MASK, U32, DType, math_dtype
+from gizml_tile.dtypes import I32, MASK, U32, DType, math_dtype
 from gizml_tile.lifting import lift, number
 from gizml_tile.nodes import BITWISE, Attr, Node, broadcast, promote
 from gizml_tile.tracing import Trace, Value, article, fail, noun
 
 _INTEGER_DIVISIONS = frozenset({"rem", "floordiv", "floormod"})
 _SHIFTS = frozenset({"shl", "shr"})
-# What floats have in F32 and narrower types alone.
-_SINGLE = frozenset({"pow", "rem", "floormod"})
 _MASK_OPS = frozenset({"and_", "or_", "eq", "ne"})
 _SIGNS = {
     "add": "+",
@@ -86,11 +84,6 @@ def _check_types(op: str, a: Node, b: Node) -> None:
         )
     if integers and op == "pow":
         fail(f"** takes no exponents in {article(noun(b))}; convert both tiles with .to(F32)")
-    if op in _SINGLE and F64 in (a.dtype, b.dtype):
-        fail(
-            f"{op}{_spoken(op)} of floats is there in F32, found {article(noun(a))} and {article(noun(b))}; "
-            "convert with .to(F32)"
-        )
     if not integers and op == "floordiv":
         fail(
             f"// takes integer tiles, found {article(noun(a))} and {article(noun(b))}; for floats write (a / "

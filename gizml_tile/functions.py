@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gizml_tile.dtypes import F32, F64, I32, I64, MASK, DType, integer_range, math_dtype
 from gizml_tile.lifting import describe, flag, lift, number, storage_type, unread_hint
-from gizml_tile.nodes import APPROXIMABLE, UNARY_DOUBLE, Const, broadcast
+from gizml_tile.nodes import APPROXIMABLE, Const, broadcast
 from gizml_tile.operators import Operators
 from gizml_tile.tracing import Many, Value, fail
 
@@ -22,10 +22,8 @@ class Functions(Operators):
     every argument. Where a function takes ``approx=True``, or after ``p.approx()``, a GPU may use its own
     function instead, whose error is said; elsewhere that changes nothing.
 
-    Of F64 they compute in F64 and give F64, within 3 ulp of that and never approximately, as far as they are
-    there: exp, exp2, expm1, log, log1p, log2, tanh, sigmoid, softplus, sqrt, rsqrt, reciprocal, relu and
-    those that round to integers, ``fma``, ``copysign``, and ``pow`` with integers of -8 to 8 and halves. The
-    others say so.
+    Of F64 they compute in F64 and give F64: all of them are there, within 3 ulp of that (``gelu`` and
+    ``gelu_erf`` too) and never approximately.
     """
 
     __slots__ = ()
@@ -208,8 +206,9 @@ class Functions(Operators):
         return self._power(self, exponent, approx)
 
     def _power(self, base: object, exponent: object, approx: builtins.bool = False) -> Tile:
-        attr = self._block.trace.approximation(flag(approx, "approx"))
-        return self._operate("pow", base, exponent, attr)  # type: ignore[no-any-return]
+        approximate = self._block.trace.approximation(flag(approx, "approx"))
+        doubled = F64 in (getattr(each, "dtype", None) for each in (base, exponent))
+        return self._operate("pow", base, exponent, approximate and not doubled)  # type: ignore[no-any-return]
 
     def _integer_power(self, exponent: int) -> Tile:
         kind = math_dtype(self.dtype)
@@ -300,8 +299,6 @@ class Functions(Operators):
 
     def _function(self, op: str, approx: builtins.bool = False) -> Tile:
         self._float(op)
-        if self.dtype is F64 and op not in UNARY_DOUBLE:
-            fail(f"{op} is there in F32, found {self._what()}; write x.to(F32).{op}(), which gives F32")
         if op in APPROXIMABLE:
             approximate = self._block.trace.approximation(flag(approx, "approx"))
             return self._make(op, (self,), approximate and self.dtype is not F64)

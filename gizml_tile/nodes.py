@@ -339,11 +339,6 @@ APPROXIMABLE = frozenset("exp exp2 log log2 sin cos sigmoid tanh silu gelu recip
 UNARY_FLOAT = APPROXIMABLE | frozenset(
     "expm1 log1p softplus erf gelu_erf relu sqrt rsqrt floor ceil trunc round".split()
 )
-# Those that are there in F64 as well.
-UNARY_DOUBLE = frozenset(
-    "exp exp2 expm1 log log1p log2 sigmoid softplus tanh reciprocal relu sqrt rsqrt".split()
-    + "floor ceil trunc round".split()
-)
 COUNTS = frozenset({"popcount", "clz"})
 MOVES = frozenset("reshape slice concat interleave".split())
 UNARY = UNARY_FLOAT | COUNTS | frozenset("neg abs not_ to bitcast transpose".split())

@@ -95,6 +95,9 @@ class KernelArithmetic:
     def bits_xor(self, a: Value, b: Value) -> Value:
         return self._build.map("xor", a, b)
 
+    def bits_mul(self, a: Value, b: Value) -> Value:
+        return self._build.map("mul", a, b)
+
     def bits_product(self, a: Value, b: Value) -> tuple[Value, Value]:
         return self._build.map("high", a, b), self._build.map("mul", a, b)
 

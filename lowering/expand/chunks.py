@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gizml_tile.dtypes import F64
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
 
 # A function such as gelu holds ten temporaries at once. Over the 64 or 128 registers of a tile they would
-# not fit into a thread's 255, over 8 they do, and 8 independent chains are enough to hide latencies.
-CHUNK = 8
+# not fit into a thread's 255, over 8 they do, and 8 independent chains are enough to hide latencies. Of F64,
+# whose registers are pairs and whose units are fewer, 4 are.
+CHUNK, DOUBLE_CHUNK = 8, 4
 
 
 def in_chunks(build: Builder, function: Callable[..., Value], *args: Value) -> Value:
-    """``function`` of vectors, on `CHUNK` registers after the other; it must work register by register."""
+    """``function`` of vectors, on a few registers after the other; it must work register by register."""
     count = max(arg.count for arg in args)
-    if count <= CHUNK:
+    step = DOUBLE_CHUNK if args[0].dtype is F64 else CHUNK
+    if count <= step:
         return function(*args)
     parts = []
-    for first in range(0, count, CHUNK):
-        registers = range(first, min(first + CHUNK, count))
+    for first in range(0, count, step):
+        registers = range(first, min(first + step, count))
         part = function(*(arg if arg.count == 1 else build.pick(arg, registers) for arg in args))
         assert part.count == len(registers), f"{len(registers)} registers gave {part}"
         parts.append(part)

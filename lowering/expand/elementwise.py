@@ -64,7 +64,7 @@ def expand_elementwise(build: Builder, target: Target, node: Node, args: Sequenc
         return build.map(node.op.rstrip("_"), numbers[0])
     common = _common(numbers)
     a, b = (convert(build, target, number, common) for number in numbers)
-    if common is F32 and node.op in ("pow", "rem", "floormod"):
+    if common.is_float and node.op in ("pow", "rem", "floormod"):
         return binary_function(build, target, node.op, a, b, approx=node.attr is True)
     if node.op == "mulhi":
         unsigned = node.attr or common.is_unsigned

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from gizml_tile.dtypes import F32, F64, I32, I64, integer_range
+from gizml_tile.dtypes import F32, F64, I32, I64, DType, integer_range
 from gizml_tile.lowering import math
 from gizml_tile.lowering.expand.arithmetic import KernelArithmetic
 from gizml_tile.lowering.expand.chunks import CHUNK, extreme, in_chunks
@@ -36,17 +36,7 @@ _SHARED: dict[str, _Shared] = {
     "sin": math.sin,
     "cos": math.cos,
 }
-_SHARED_DOUBLE: dict[str, _Shared] = {
-    "exp": math.doubles.exp,
-    "exp2": math.doubles.exp2,
-    "expm1": math.doubles.expm1,
-    "log": math.doubles.log,
-    "log1p": math.doubles.log1p,
-    "log2": math.doubles.log2,
-    "sigmoid": math.doubles.sigmoid,
-    "softplus": math.doubles.softplus,
-    "tanh": math.doubles.tanh,
-}
+_SHARED_DOUBLE: dict[str, _Shared] = {op: getattr(math.doubles, op) for op in _SHARED}
 
 
 _Inside = Callable[[KernelArithmetic, Value, Value], Value]
@@ -58,10 +48,13 @@ _INSIDE: dict[str, tuple[_Shared, _Inside, int]] = {
     "silu": (math.sigmoid_exponent, math.silu_inside, 8),
     "gelu": (math.gelu_exponent, math.gelu_inside, 8),
 }
-_SHARED_BINARY: dict[str, Callable[[KernelArithmetic, Value, Value], Value]] = {
-    "pow": math.pow,
-    "rem": math.remainder,
-    "floormod": math.floor_modulo,
+_SHARED_BINARY: dict[tuple[str, DType], Callable[[KernelArithmetic, Value, Value], Value]] = {
+    ("pow", F32): math.pow,
+    ("rem", F32): math.remainder,
+    ("floormod", F32): math.floor_modulo,
+    ("pow", F64): math.doubles.pow,
+    ("rem", F64): math.doubles.remainder,
+    ("floormod", F64): math.doubles.floor_modulo,
 }
 
 
@@ -97,11 +90,13 @@ def function(build: Builder, target: Target, op: str, x: Value, *, approx: bool 
 def binary_function(
     build: Builder, target: Target, op: str, a: Value, b: Value, *, approx: bool = False
 ) -> Value:
-    """pow, rem and floormod of F32 registers, likewise."""
-    if approx and target.can("exp2_f32"):
+    """pow, rem and floormod of F32 or F64 registers, likewise."""
+    dtype = a.dtype
+    assert dtype is not None
+    if approx and dtype is F32 and target.can("exp2_f32"):
         return in_chunks(build, lambda x, y: _pow(build, target, x, y), a, b)
-    shared = _SHARED_BINARY[op]
-    return in_chunks(build, lambda x, y: shared(KernelArithmetic(build, target), x, y), a, b)
+    shared = _SHARED_BINARY[op, dtype]
+    return in_chunks(build, lambda x, y: shared(KernelArithmetic(build, target, dtype), x, y), a, b)
 
 
 def _exact(build: Builder, target: Target, shared: _Shared, x: Value) -> Value:

@@ -48,6 +48,10 @@ class Arithmetic(Protocol[V]):
     def bits_or(self, a: V, b: V) -> V: ...
     def bits_xor(self, a: V, b: V) -> V: ...
 
+    def bits_mul(self, a: V, b: V) -> V:
+        """The lower bits of the product."""
+        ...
+
     def bits_product(self, a: V, b: V) -> tuple[V, V]:
         """The upper and the lower 32 bits of the product of two unsigned integers."""
         ...
@@ -110,10 +114,38 @@ class Split(Generic[V]):
     rest: V
 
 
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A type of floats: the bits that the fraction has, and all of them."""
+
+    fraction: int
+    bits: int
+
+    @property
+    def bias(self) -> int:
+        """The bits of the exponent of 1."""
+        return (1 << self.bits - self.fraction - 2) - 1
+
+    @property
+    def least_normal(self) -> float:
+        return 2.0 ** (1 - self.bias)
+
+    @property
+    def sign(self) -> int:
+        """The bits of -0, as a signed integer."""
+        return -(1 << self.bits - 1)
+
+    @property
+    def rounding(self) -> float:
+        """A number beside which the last bit is 1: adding it leaves the nearest integer in the low bits."""
+        return 1.5 * 2.0**self.fraction
+
+
+SINGLE, DOUBLE = Format(23, 32), Format(52, 64)
 # 1.5 * 2^23: adding it leaves the nearest integer in the low bits of the sum.
-ROUNDING = 12582912.0
+ROUNDING = SINGLE.rounding
 ROUNDING_BITS = 0x4B400000
-SIGN = -0x80000000
+SIGN = SINGLE.sign
 INFINITY, NAN = float("inf"), float("nan")
 ABOVE_ONE = 1.0 + 2.0**-23
 LOG2_E = 1.4426950216293335
@@ -151,17 +183,19 @@ def clamp_by_select(e: Arithmetic[V], x: V, low: float, high: float) -> V:
     return e.select(e.less(x, e.constant(low)), e.constant(low), x)
 
 
-def with_sign(e: Arithmetic[V], size: V, signed: V) -> V:
+def with_sign(e: Arithmetic[V], size: V, signed: V, form: Format = SINGLE) -> V:
     """``size``, whose sign is clear, with the sign of ``signed``."""
-    sign = e.bits_and(e.as_bits(signed), e.bits_constant(SIGN))
+    sign = e.bits_and(e.as_bits(signed), e.bits_constant(form.sign))
     return e.from_bits(e.bits_or(e.as_bits(size), sign))
 
 
-def scale_in_two_steps(e: Arithmetic[V], a: V, exponent_bits: V) -> V:
+def normal_power(e: Arithmetic[V], exponent_bits: V, form: Format = SINGLE) -> V:
+    """2^exponent, a normal number."""
+    return e.from_bits(e.shift_left(e.bits_add(exponent_bits, e.bits_constant(form.bias)), form.fraction))
+
+
+def scale_in_two_steps(e: Arithmetic[V], a: V, exponent_bits: V, form: Format = SINGLE) -> V:
     """``a * 2^exponent`` as two products, of which only the second can round."""
     half = e.shift_right(exponent_bits, 1)
     rest = e.bits_sub(exponent_bits, half)
-    bias = e.bits_constant(127)
-    first = e.from_bits(e.shift_left(e.bits_add(half, bias), 23))
-    second = e.from_bits(e.shift_left(e.bits_add(rest, bias), 23))
-    return e.mul(e.mul(a, first), second)
+    return e.mul(e.mul(a, normal_power(e, half, form)), normal_power(e, rest, form))

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gizml_tile.lowering.math.arithmetic import (
     INFINITY,
     NAN,
     ROUNDING,
+    SINGLE,
     Arithmetic,
+    Format,
     V,
+    normal_power,
     polynomial,
     rounded,
+    scale_in_two_steps,
     with_sign,
 )
 from gizml_tile.lowering.math.exponentials import EXP2, power_of_two
 from gizml_tile.lowering.math.logarithms import parts_of_number
 
-# log2((1 + s) / (1 - s)) = s * (c0 + s^2 * (c1 + s^2 * P(s^2))): c0 and c1, 2 / ln(2) and a third of it, as
-# sums of two floats; P for s up to that of sqrt(2), to 2^-36 of the whole.
-_C0 = (2.885390043258667, 3.851926067000022e-08)
-_C1 = (0.9617967009544373, -7.028461812552678e-09)
-_LOG2 = (0.5770801901817322, 0.41184961795806885, 0.3378295302391052)
+
+@dataclass(frozen=True, slots=True)
+class Log2:
+    """Coefficients of log2((1 + s) / (1 - s)) = s * (first + s^2 * (second + s^2 * P(s^2))).
+
+    The first two are 2 / ln(2) and a third of it, as sums of two floats.
+    """
+
+    first: tuple[float, float]
+    second: tuple[float, float]
+    others: tuple[float, ...]
+
+
+# For s up to that of sqrt(2), to 2^-36 of the whole.
+_LOG2 = Log2(
+    (2.885390043258667, 3.851926067000022e-08),
+    (0.9617967009544373, -7.028461812552678e-09),
+    (0.5770801901817322, 0.41184961795806885, 0.3378295302391052),
+)
 
 
 def pow(e: Arithmetic[V], x: V, y: V) -> V:
@@ -28,7 +48,8 @@ def pow(e: Arithmetic[V], x: V, y: V) -> V:
     2^(y * log2|x|), where the logarithm and the product are sums of two floats: of an exponent as large as
     128 the 32nd bit still matters.
     """
-    high, low = _log2_of(e, e.absolute(x))
+    size = e.absolute(x)
+    high, low = log2_of(e, size, *parts_of_number(e, size), _LOG2)
     product = e.mul(y, high)
     lacking = e.fma(y, low, e.fma(y, high, e.negate(product)))
     # Beyond, the power is 0 or infinite, and what the product lacks may be no number.
@@ -40,7 +61,7 @@ def pow(e: Arithmetic[V], x: V, y: V) -> V:
     return signed_power(e, x, y, e.scale(power_of_two(e, rest, EXP2), whole, bits))
 
 
-def signed_power(e: Arithmetic[V], x: V, y: V, size: V) -> V:
+def signed_power(e: Arithmetic[V], x: V, y: V, size: V, form: Format = SINGLE) -> V:
     """x^y from ``size``, which is \\|x\\|^y but where \\|x\\| is 1 or y is 0.
 
     A negative x has powers with integers alone, negative ones with odd integers; 1^y and x^0 are 1, also of
@@ -48,14 +69,15 @@ def signed_power(e: Arithmetic[V], x: V, y: V, size: V) -> V:
     """
     one, magnitude, least = e.constant(1.0), e.absolute(x), e.absolute(y)
     size = e.select(e.equal(magnitude, one), one, size)
-    # Below 2^23 a sum with that has the integral part in its last bits; above, all numbers are integers, and
-    # from 2^24 on all are even.
-    fraction = e.less(least, e.constant(2.0**23))
-    sum = e.add(least, e.constant(2.0**23))
-    nearest = e.select(fraction, e.sub(sum, e.constant(2.0**23)), least)
+    # Below 2^23 (2^52) a sum with that has the integral part in its last bits; above, all numbers are
+    # integers, and from twice that on all are even.
+    whole = 2.0**form.fraction
+    fraction = e.less(least, e.constant(whole))
+    sum = e.add(least, e.constant(whole))
+    nearest = e.select(fraction, e.sub(sum, e.constant(whole)), least)
     last = e.bits_and(e.as_bits(e.select(fraction, sum, least)), e.bits_constant(1))
-    odd = e.bits_select(e.less(least, e.constant(2.0**24)), last, e.bits_constant(0))
-    sign = e.bits_and(e.as_bits(x), e.shift_left(odd, 31))
+    odd = e.bits_select(e.less(least, e.constant(2 * whole)), last, e.bits_constant(0))
+    sign = e.bits_and(e.as_bits(x), e.shift_left(odd, form.bits - 1))
     result = e.from_bits(e.bits_xor(e.as_bits(size), sign))
     # Of other exponents the infinite and the zero base have powers, the finite negative ones have none.
     other = e.select(e.less(magnitude, e.constant(INFINITY)), e.constant(NAN), size)
@@ -64,9 +86,8 @@ def signed_power(e: Arithmetic[V], x: V, y: V, size: V) -> V:
     return e.select(e.equal(y, e.constant(0.0)), one, result)
 
 
-def _log2_of(e: Arithmetic[V], x: V) -> tuple[V, V]:
-    """log2 of a number that is not negative, as a sum of two floats: its error is below 2^-34 of it."""
-    n, f = parts_of_number(e, x)
+def log2_of(e: Arithmetic[V], x: V, n: V, f: V, series: Log2) -> tuple[V, V]:
+    """log2 of x = (1 + f) * 2^n, which is not negative, as a sum of two floats."""
     # s = f / (2 + f) of the mantissa 1 + f: what the divisor and the quotient lack are floats.
     divisor = e.add(f, e.constant(2.0))
     divisor_low = e.sub(f, e.sub(divisor, e.constant(2.0)))
@@ -77,11 +98,11 @@ def _log2_of(e: Arithmetic[V], x: V) -> tuple[V, V]:
     square = e.mul(s, s)
     square_low = e.fma(e.add(s, s), s_low, e.fma(s, s, e.negate(square)))
     # c1 + s^2 * P, then c0 + s^2 times that, then s times that.
-    term = e.mul(square, polynomial(e, square, _LOG2))
-    inner, inner_low = _sum(e, e.constant(_C1[0]), term, e.constant(_C1[1]))
+    term = e.mul(square, polynomial(e, square, series.others))
+    inner, inner_low = _sum(e, e.constant(series.second[0]), term, e.constant(series.second[1]))
     term = e.mul(square, inner)
     lacking = e.fma(square, inner_low, e.fma(square_low, inner, e.fma(square, inner, e.negate(term))))
-    outer, outer_low = _sum(e, e.constant(_C0[0]), term, e.add(lacking, e.constant(_C0[1])))
+    outer, outer_low = _sum(e, e.constant(series.first[0]), term, e.add(lacking, e.constant(series.first[1])))
     term = e.mul(s, outer)
     lacking = e.fma(s, outer_low, e.fma(s_low, outer, e.fma(s, outer, e.negate(term))))
     high, low = _sum(e, n, term, lacking)
@@ -96,64 +117,73 @@ def _sum(e: Arithmetic[V], a: V, b: V, c: V) -> tuple[V, V]:
     return total, e.add(e.add(e.sub(a, total), b), c)
 
 
-# So many bits of the quotient are taken off in one step: then the rounded one is at most one off, the
-# remainder less than the divisor, and exact.
-_STEP = 20
-_STEPS = 14  # for exponents as different as any two of F32
-
-
-def remainder(e: Arithmetic[V], a: V, b: V) -> V:
+def remainder(e: Arithmetic[V], a: V, b: V, form: Format = SINGLE) -> V:
     """a - b * trunc(a / b), exactly; with the sign of a, NaN where a is infinite or b is 0.
 
-    The mantissa of a, shifted up by the exponents' difference, modulo that of b, some bits after the other.
+    The mantissa of a, shifted up by the exponents' difference, modulo that of b: first by what is left of
+    steps of so many bits that the rounded quotient is at most one off, the remainder less than the divisor,
+    and exact; then by these steps.
     """
+    step = form.fraction - 3
     dividend, divisor = e.absolute(a), e.absolute(b)
-    exponent_a, mantissa_a = _split_number(e, dividend)
-    exponent_b, mantissa_b = _split_number(e, divisor)
-    inverse = e.reciprocal(mantissa_b)
-    step, zero = e.bits_constant(_STEP), e.bits_constant(0)
+    exponent_a, mantissa_a = _split_number(e, dividend, form)
+    exponent_b, mantissa_b = _split_number(e, divisor, form)
+    inverse, opposite = e.reciprocal(mantissa_b), e.negate(mantissa_b)
 
-    def shifted(rest: V, left: V) -> V:
-        """(rest * 2^k) modulo the divisor, between plus and minus it, with k of the bits that are left."""
-        bits = e.bits_select(e.bits_less(left, step), left, step)
-        bits = e.bits_select(e.bits_less(bits, zero), zero, bits)
-        factor = e.from_bits(e.shift_left(e.bits_add(bits, e.bits_constant(127)), 23))
-        rest = e.mul(rest, factor)
-        quotient = e.sub(e.fma(rest, inverse, e.constant(ROUNDING)), e.constant(ROUNDING))
-        return e.fma(e.negate(quotient), mantissa_b, rest)
+    def reduced(rest: V) -> V:
+        """A number modulo the divisor, between plus and minus it."""
+        quotient = e.sub(e.fma(rest, inverse, e.constant(form.rounding)), e.constant(form.rounding))
+        return e.fma(quotient, opposite, rest)
 
-    distance = e.bits_sub(exponent_a, exponent_b)
-    first = shifted(mantissa_a, distance)
+    distance, zero = e.bits_sub(exponent_a, exponent_b), e.bits_constant(0)
+    distance = e.bits_select(e.bits_less(distance, zero), zero, distance)
+    # The quotient by the step, for distances up to any.
+    steps = e.shift_right(e.bits_mul(distance, e.bits_constant((1 << 16) // step + 1)), 16)
+    left = e.bits_sub(distance, e.bits_mul(steps, e.bits_constant(step)))
+    first = reduced(e.mul(mantissa_a, normal_power(e, left, form)))
 
-    def others() -> V:
-        rest, left = first, distance
-        for _ in range(1, _STEPS):
-            left = e.bits_sub(left, step)
-            rest = shifted(rest, left)
-        return rest
+    def further(rest: V, done: int) -> V:
+        """The other steps, some after the other until all numbers have had theirs."""
+        most = (2 * form.bias + form.fraction) // step
+        for number in range(done, min(done + _TOGETHER, most)):
+            moved = reduced(e.mul(rest, e.constant(2.0**step)))
+            rest = e.select(e.bits_less(e.bits_constant(number), steps), moved, rest)
+        done += _TOGETHER
+        if done >= most:
+            return rest
+        return e.seldom(e.bits_less(e.bits_constant(done), steps), rest, lambda: further(rest, done))
 
-    rest = e.seldom(e.bits_less(step, distance), first, others)
+    rest = e.seldom(e.bits_less(zero, steps), first, lambda: further(first, 0))
     rest = e.select(e.less(rest, e.constant(0.0)), e.add(rest, mantissa_b), rest)
-    exponent = e.bits_sub(exponent_b, e.bits_constant(150))
-    rest = e.scale(e.absolute(rest), e.bits_to_float(exponent), exponent)
-    rest = e.select(e.less(dividend, divisor), a, with_sign(e, rest, a))
+    exponent = e.bits_sub(exponent_b, e.bits_constant(form.bias + form.fraction))
+    rest = scale_in_two_steps(e, e.absolute(rest), exponent, form)
+    rest = e.select(e.less(dividend, divisor), a, with_sign(e, rest, a, form))
     rest = e.select(e.less(dividend, e.constant(INFINITY)), rest, e.constant(NAN))
     return e.select(e.greater(divisor, e.constant(0.0)), rest, e.constant(NAN))
 
 
-def floor_modulo(e: Arithmetic[V], a: V, b: V) -> V:
+# So many steps of a remainder are taken before it is asked whether there are more.
+_TOGETHER = 7
+
+
+def floor_modulo(e: Arithmetic[V], a: V, b: V, form: Format = SINGLE) -> V:
     """The remainder with the sign of b, as Python's ``%``: where signs differ the rounded sum with b."""
-    rest = remainder(e, a, b)
+    rest = remainder(e, a, b, form)
     apart = e.bits_less(e.bits_xor(e.as_bits(rest), e.as_bits(b)), e.bits_constant(0))
     result = e.select(apart, e.add(rest, b), rest)
-    return e.select(e.equal(rest, e.constant(0.0)), with_sign(e, e.constant(0.0), b), result)
+    return e.select(e.equal(rest, e.constant(0.0)), with_sign(e, e.constant(0.0), b, form), result)
 
 
-def _split_number(e: Arithmetic[V], size: V) -> tuple[V, V]:
-    """A positive number as an exponent and a mantissa from 2^23 to 2^24: mantissa * 2^(exponent - 150)."""
-    small = e.less(size, e.constant(2.0**-126))
-    bits = e.as_bits(e.select(small, e.mul(size, e.constant(2.0**24)), size))
-    lowered = e.bits_select(small, e.bits_constant(24), e.bits_constant(0))
-    exponent = e.bits_sub(e.shift_right_logical(bits, 23), lowered)
-    mantissa = e.bits_or(e.bits_and(bits, e.bits_constant(0x7FFFFF)), e.bits_constant(150 << 23))
-    return exponent, e.from_bits(mantissa)
+def _split_number(e: Arithmetic[V], size: V, form: Format) -> tuple[V, V]:
+    """A positive number as an exponent and a mantissa from 2^23 to 2^24: mantissa * 2^(exponent - 150).
+
+    Of F64 from 2^52 to 2^53, less 1075.
+    """
+    lift = form.fraction + 1
+    small = e.less(size, e.constant(form.least_normal))
+    bits = e.as_bits(e.select(small, e.mul(size, e.constant(2.0**lift)), size))
+    lowered = e.bits_select(small, e.bits_constant(lift), e.bits_constant(0))
+    exponent = e.bits_sub(e.shift_right_logical(bits, form.fraction), lowered)
+    unit = form.bias + form.fraction << form.fraction
+    fraction = e.bits_and(bits, e.bits_constant((1 << form.fraction) - 1))
+    return exponent, e.from_bits(e.bits_or(fraction, e.bits_constant(unit)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from elementwise_cases import add, transpose
 from gpu_cases import Case, by_blocks, numbers, of_product, room, wide
@@ -42,6 +44,22 @@ def functions(p, x, y, z, *, BM=8, BN=32):
     p.write(y, [BM, BN])[i, j] = a.exp() + a.tanh() * a.sigmoid()
     more = a.expm1() * abs(a).log1p() + a.softplus()
     p.write(z, [BM, BN])[i, j] = a.exp2() - abs(a).log() / (1 + abs(a).log2()) + more
+
+
+@tile.kernel(grid=by_blocks)
+def waves(p, x, y, z, *, BM=8, BN=32):
+    j, i = p.id(0), p.id(1)
+    a = p.read(x, [BM, BN])[i, j]
+    p.write(y, [BM, BN])[i, j] = a.sin() + a.cos() * a.erf()
+    p.write(z, [BM, BN])[i, j] = a.silu() + a.gelu() - a.gelu_erf()
+
+
+@tile.kernel(grid=by_blocks)
+def powers(p, x, y, z, rests, *, BM=8, BN=32):
+    j, i = p.id(0), p.id(1)
+    a, b = p.read(x, [BM, BN])[i, j], p.read(y, [BM, BN])[i, j]
+    p.write(z, [BM, BN])[i, j] = a**b + 2**b
+    p.write(rests, [BM, BN])[i, j] = a % b + b % 0.1
 
 
 @tile.kernel(grid=lambda y, **_: tile.cdiv(y.shape[0], 4))
@@ -109,6 +127,14 @@ def hard(*shape: int) -> np.ndarray:
     return values
 
 
+def huge(*shape: int) -> np.ndarray:
+    """Numbers up to the largest ones, of which the first is next to a multiple of pi/2 as no other is."""
+    rng = np.random.default_rng(shape)
+    values = np.ldexp(rng.standard_normal(shape), rng.integers(10, 1020, shape))
+    values.flat[:2] = [math.ldexp(6381956970095103, 797), 1.7976931348623157e308]
+    return values
+
+
 def indices(count: int, limit: int) -> np.ndarray:
     return np.random.default_rng(count).integers(-1, limit + 1, count).astype(np.int32)
 
@@ -134,6 +160,20 @@ CASES = [
         "doubles, functions",
         functions,
         lambda: [hard(10, 40), room(10, 40, kind="f64"), room(10, 40, kind="f64")],
+    ),
+    Case(
+        "doubles, waves",
+        waves,
+        lambda: [np.concatenate([hard(10, 40), huge(10, 40)]), *(room(20, 40, kind="f64") for _ in range(2))],
+    ),
+    Case(
+        "doubles, powers",
+        powers,
+        lambda: [
+            np.concatenate([hard(10, 40), abs(hard(10, 40))]),
+            np.concatenate([hard(20, 40)[::-1, ::-1][:10], numbers(10, 40, kind="f64") * 8]),
+            *(room(20, 40, kind="f64") for _ in range(2)),
+        ],
     ),
     Case(
         "doubles, rows",

@@ -11,6 +11,7 @@ import along_cases
 import benchmark_cases
 import double_cases
 import elementwise_cases
+import numpy as np
 import port_cases
 import product_cases
 import pytest
@@ -21,6 +22,7 @@ from example_launches import PROGRAMS, Catcher, run_example
 
 import gizml_tile as tile
 from gizml_tile.kernel import Kernel
+from gizml_tile.nodes import UNARY_FLOAT
 
 sys.path.append(str(Path(__file__).parents[1] / "assemble"))
 
@@ -65,6 +67,23 @@ def test_the_corpus_assembles(number):
 def test_what_is_measured_does_not_spill(arch):
     found = reports((case.name, source(case, arch), arch) for case in benchmark_cases.cases(arch))
     assert {name: report for name, report in found.items() if report.spills or report.warnings} == {}
+
+
+@tile.kernel(grid=1)
+def doubled(p, x, y, z, *, NAME):
+    a, b = p.read(x, [32, 128])[0, 0], p.read(y, [32, 128])[0, 0]
+    p.write(z, [32, 128])[0, 0] = getattr(a, NAME)(b) if NAME in ("pow", "mod") else getattr(a, NAME)()
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_functions_of_16_doubles_of_a_thread_fit_into_its_registers(arch):
+    tensors = [np.zeros((32, 128)) for _ in range(3)]
+    names = [*UNARY_FLOAT, "pow", "mod"]
+    texts = ((name, doubled.source(*tensors, kind="cuda", arch=arch, NAME=name), arch) for name in names)
+    found = reports(texts)
+    assert {name: report for name, report in found.items() if report.spills or report.warnings} == {}
+    # Remainders are many steps of four chains.
+    assert max(report.registers for name, report in found.items() if name != "mod") <= 128
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -20,7 +20,8 @@ Loop = Callable[..., np.ndarray]
 
 _AVX2 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "popcnt")
 _AVX512 = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-_ARRAYS = {"float": np.float32, "i8": np.uint8, "i16": np.uint16, "i32": np.int32, "i64": np.int64}
+_ARRAYS = {"float": np.float32, "double": np.float64}
+_ARRAYS |= {"i8": np.uint8, "i16": np.uint16, "i32": np.int32, "i64": np.int64}
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,10 @@ class NumpyArithmetic:
     def bits_xor(self, a: Array, b: Array) -> Array:
         return np.bitwise_xor(a, b)
 
+    def bits_mul(self, a: Array, b: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return np.multiply(a, b)
+
     def bits_product(self, a: Array, b: Array) -> tuple[Array, Array]:
         product = np.asarray(np.asarray(a).view(np.uint32).astype(np.uint64) * np.asarray(b).view(np.uint32))
         upper, lower = (each.astype(np.uint32) for each in (product >> np.uint64(32), product))

@@ -37,7 +37,7 @@ from gizml_tile.dtypes import (
     DType,
     math_dtype,
 )
-from gizml_tile.nodes import UNARY_DOUBLE, UNARY_FLOAT, broadcast, promote
+from gizml_tile.nodes import broadcast, promote
 
 CAST = [F32, I32, U32, F16, BF16, I16, U16, FP8, E5M2, I8, U8, I64, U64]
 FLOATS = [F32, F32, F32, F16, BF16, FP8, E5M2]
@@ -46,8 +46,6 @@ IEEE_UNARY = "neg abs sqrt rsqrt reciprocal relu floor ceil trunc round sign".sp
 FUNCTIONS = """exp exp2 expm1 log log2 log1p sigmoid tanh silu softplus erf gelu gelu_erf sin cos""".split()
 UNARY = IEEE_UNARY + FUNCTIONS
 BINARY = "add add sub mul mul div maximum minimum".split()
-# What floats have in F32 alone.
-SINGLE = (UNARY_FLOAT - UNARY_DOUBLE) | {"pow", "rem", "floormod"}
 
 if TYPE_CHECKING:
     from generate import Generator
@@ -247,7 +245,6 @@ class Writer:
         name = self.random.choice(names)
         if real is F64:
             # One after the other, so that few programs have them all.
-            names = [each for each in names if each not in SINGLE]
             self.owner.turn += 1
             name = names[self.owner.turn % len(names)]
         return self.emit(name, Type(real, self.names[a].shape), a)
@@ -266,18 +263,15 @@ class Writer:
         is_float = lambda t: t.dtype is not None and t.dtype.is_float
         names = "clamp fma copysign floormod rem isnan isinf isfinite".split()
         names = names if self.owner.ieee else [*names, "pow"]
-        name = self.random.choice([each for each in names if each not in SINGLE or self.real(a) is F32])
+        name = self.random.choice(names)
         if name.startswith("is"):
             return self.emit(name, Type(MASK, self.names[a].shape), a)
         if name == "clamp":
             ends = self.random.choice([(-1.0, 2.5), (0.0, 1e-3), (-7.7, -0.0)])
             return self.emit(name, Type(self.real(a), self.names[a].shape), a, *map(Literal, ends))
         args = [a]
-        alike = (lambda t: t.dtype is not F64) if name in SINGLE else (lambda t: True)
         for _ in range(1 + (name == "fma")):
-            other = self.pick(
-                lambda t: is_float(t) and alike(t) and broadcast(self.joint(*args), t.shape) is not None
-            )
+            other = self.pick(lambda t: is_float(t) and broadcast(self.joint(*args), t.shape) is not None)
             args.append(Literal(self.number()) if other is None or self.random.random() < 0.3 else other)
         if np.prod(self.joint(*args)) > self.owner.limit:
             args[1:] = [Literal(self.number()) for _ in args[1:]]
@@ -429,7 +423,7 @@ class Writer:
         each = {
             self.binary: 4,
             self.multiply_add: 2,
-            self.unary: 5 + 4 * self.owner.doubles,
+            self.unary: 5 + 7 * self.owner.doubles,
             self.compare: 1,
             self.select: 2,
             self.convert: 2,

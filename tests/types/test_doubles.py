@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 
 import ml_dtypes
-import mpmath
 import numpy as np
 import pytest
 from everywhere import DOUBLE_PLACES
 from everywhere import everywhere as on_places
+from true_doubles import LIMITS, TRUE, arguments, near_multiples_of_half_pi
 
 import gizml_tile as tile
 from gizml_tile import BF16, E5M2, F16, F32, F64, FP8, I8, I16, I32, I64, U8, U16, U32, U64
@@ -285,62 +285,63 @@ def everywhere_with(kernel, x, y, number):
     return results[0]
 
 
-FUNCTIONS = {
-    "exp": mpmath.exp,
-    "exp2": lambda x: mpmath.power(2, x),
-    "expm1": mpmath.expm1,
-    "log": mpmath.log,
-    "log1p": mpmath.log1p,
-    "softplus": lambda x: mpmath.log1p(mpmath.exp(x)),
-    "log2": lambda x: mpmath.log(x) / mpmath.log(2),
-    "tanh": mpmath.tanh,
-    "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
-}
-# What is exact, infinite or NaN: arguments and results.
-EXACT = {
-    "exp": [(0.0, 1), (-np.inf, 0), (np.inf, np.inf), (709.79, np.inf), (-745.2, 0), (1e308, np.inf)],
-    "exp2": [(0.0, 1), (10.0, 1024), (-1074.0, 5e-324), (-1076.0, 0), (1024.0, np.inf), (-np.inf, 0)],
-    "log": [(1.0, 0), (0.0, -np.inf), (-0.0, -np.inf), (-1.0, np.nan), (-np.inf, np.nan), (np.inf, np.inf)],
-    "expm1": [(0.0, 0), (-0.0, -0.0), (5e-324, 5e-324), (-60.0, -1), (-np.inf, -1), (710.0, np.inf)],
-    "log1p": [(-0.0, -0.0), (5e-324, 5e-324), (-1.0, -np.inf), (-1.5, np.nan), (np.inf, np.inf)],
-    "softplus": [(-np.inf, 0), (np.inf, np.inf), (-746.0, 0), (1e308, 1e308), (50.0, 50.0)],
-    "log2": [(1.0, 0), (5e-324, -1074), (0.125, -3), (2.0**1000, 1000), (0.0, -np.inf), (-5e-324, np.nan)],
-    "tanh": [(0.0, 0), (-0.0, -0.0), (5e-324, 5e-324), (-1e308, -1), (30.0, 1), (np.inf, 1)],
-    "sigmoid": [(0.0, 0.5), (-np.inf, 0), (np.inf, 1), (40.0, 1), (-746.0, 0), (-1e308, 0)],
-}
-
-
 @tile.kernel(grid=1)
 def function(p, x, y, *, NAME):
     p.write(y, [512])[0] = getattr(p.read(x, [512])[0], NAME)()
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_are_within_3_ulp_and_the_same_everywhere(name):
-    rng = np.random.default_rng(11)
-    some = rng.standard_normal(500) * np.exp2(rng.integers(-40, 10, 500))
-    some[:100] = 1 + rng.standard_normal(100) * np.exp2(rng.integers(-50, 0, 100))
-    some[100:140] = rng.uniform(-745, 709, 40)
-    some[140:160] = np.ldexp(rng.random(20), -1030)
-    some = abs(some) if name.startswith("log") else some
-    if name == "log1p":
-        some[200:400] = np.maximum(some[:200] - 1, 2.0**-53 - 1)
-    given, exact = zip(*EXACT[name], strict=True)
-    x = np.array([*some, np.nan, *given, *([0.5] * (11 - len(given)))])
+@pytest.mark.parametrize("name", TRUE)
+def test_functions_have_the_same_bits_everywhere(name):
+    """How near they are to the truth is tested in tests/numbers."""
+    given, exact = zip(*LIMITS[name], strict=True)
+    near = near_multiples_of_half_pi()[::80] if name in ("sin", "cos") else []
+    some = arguments(name, 511 - len(given) - len(near))
+    x = np.array([np.nan, *given, *near, *some])
     _, y = everywhere(function, x, np.zeros(512), NAME=name)
-    same(y[500 : 501 + len(given)], np.array([np.nan, *exact], float))
-    with mpmath.workprec(200):
-        for each, found in zip(some, y, strict=False):
-            true = FUNCTIONS[name](mpmath.mpf(each))
-            exponent = max(mpmath.frexp(true)[1] - 53, -1074) if true else -1074
-            assert abs(mpmath.mpf(found) - true) <= mpmath.ldexp(3, exponent), (each, found)
+    same(y[: 1 + len(given)], np.array([np.nan, *exact], float))
+
+
+@tile.kernel(grid=1)
+def of_two(p, x, y, powers, remainders):
+    a, b = p.read(x, [512])[0], p.read(y, [512])[0]
+    p.write(powers, [512])[0] = a**b
+    p.write(remainders, [512])[0] = a % b
+
+
+def test_powers_and_remainders_have_the_same_bits_everywhere():
+    random = np.random.default_rng(5)
+    x, y = (each.ravel() for each in np.meshgrid(SPECIAL, SPECIAL))
+    count = (512 - x.size) // 3
+    large = np.ldexp(random.standard_normal(count), random.integers(-900, 900, count))
+    other = np.ldexp(random.standard_normal(count), random.integers(-900, 900, count))
+    bases = np.exp(random.uniform(-30, 30, 512 - x.size - 2 * count))
+    x = np.concatenate([x, large, -large, bases])
+    y = np.concatenate([y, other, other, random.uniform(-20, 20, bases.size)])
+    *_, powers, remainders = everywhere(of_two, x, y, np.zeros(512), np.zeros(512))
+    with np.errstate(all="ignore"):
+        same(remainders, np.mod(x, y))
+        near = np.power(x, y)
+        assert np.allclose(powers, near, rtol=2.0**-51, atol=0, equal_nan=True)
+        assert (np.signbit(powers) == np.signbit(near))[~np.isnan(near)].all()
+
+
+@tile.kernel(grid=1)
+def beside(p, x, half, y):
+    a, h = p.read(x, [64])[0], p.read(half, [64])[0]
+    whole = h.to(I32).to(F64)
+    p.write(y, [64])[0] = a**h + 2**a + 1.5**a - a % 0.1 + h % a + 7 % a + whole.pow(a, approx=True)
+
+
+def test_powers_and_remainders_of_narrower_floats_and_numbers():
+    random = np.random.default_rng(6)
+    x, half = random.uniform(0.1, 9, 64), random.uniform(0, 9, 64).astype(np.float16)
+    _, _, y = everywhere(beside, x, half, np.zeros(64))
+    h = half.astype(float)
+    wanted = x**h + 2**x + 1.5**x - x % 0.1 + h % x + 7 % x + np.trunc(h) ** x
+    assert np.allclose(y, wanted, rtol=2.0**-48, atol=0)
 
 
 WRONG = [
-    (lambda x, n: x.erf(), r"erf is there in F32, found an F64 tile [4, 4]; write x.to(F32).erf(), which"),
-    (lambda x, n: x.sin(), "sin is there in F32, found an F64 tile [4, 4]"),
-    (lambda x, n: x**0.3, "pow (**) of floats is there in F32, found an F64 tile [4, 4] and"),
-    (lambda x, n: x % 2, "floormod (%) of floats is there in F32, found an F64 tile [4, 4] and"),
     (lambda x, n: x.to(BF16, random=n), "random rounds F32 and narrower floats, found an F64 tile [4, 4]"),
     (lambda x, n: x.copysign(n), "copysign takes floats, found a U32 tile [4, 4]"),
     (lambda x, n: x + n, "add does not mix integers and floats, found an F64 tile [4, 4] and a U32 tile"),

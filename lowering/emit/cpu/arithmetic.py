@@ -33,22 +33,15 @@ _SHARED: dict[str, Callable[[Vectors, str], str]] = {
     "sin": math.sin,
     "cos": math.cos,
 }
-_SHARED_DOUBLE: dict[str, Callable[[Vectors, str], str]] = {
-    "exp": math.doubles.exp,
-    "exp2": math.doubles.exp2,
-    "expm1": math.doubles.expm1,
-    "log": math.doubles.log,
-    "log1p": math.doubles.log1p,
-    "log2": math.doubles.log2,
-    "sigmoid": math.doubles.sigmoid,
-    "softplus": math.doubles.softplus,
-    "tanh": math.doubles.tanh,
-}
+_SHARED_DOUBLE: dict[str, Callable[[Vectors, str], str]] = {op: getattr(math.doubles, op) for op in _SHARED}
 _ROUNDINGS = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "roundeven"}
-_SHARED_BINARY: dict[str, Callable[[Vectors, str, str], str]] = {
-    "pow": math.pow,
-    "rem": math.remainder,
-    "floormod": math.floor_modulo,
+_SHARED_BINARY: dict[tuple[str, DType], Callable[[Vectors, str, str], str]] = {
+    ("pow", F32): math.pow,
+    ("rem", F32): math.remainder,
+    ("floormod", F32): math.floor_modulo,
+    ("pow", F64): math.doubles.pow,
+    ("rem", F64): math.doubles.remainder,
+    ("floormod", F64): math.doubles.floor_modulo,
 }
 _DIVISIONS: dict[str, Callable[[Vectors, str, str, str], str]] = {
     "div": integers.divide,
@@ -152,10 +145,10 @@ class Arithmetic:
     def binary(self, op: str, dtype: DType, a: str, b: str) -> str:
         """add sub mul div rem floormod maximum minimum; of floats pow; of integers floordiv and bits."""
         vectors = self.vectors
-        if dtype is F32 and op in _SHARED_BINARY:
-            return _SHARED_BINARY[op](vectors, a, b)
         if dtype.is_float:
             vectors = self._floats(dtype)
+            if (op, dtype) in _SHARED_BINARY:
+                return _SHARED_BINARY[op, dtype](vectors, a, b)
             operations: dict[str, Callable[[str, str], str]] = {
                 "add": vectors.add,
                 "sub": vectors.sub,

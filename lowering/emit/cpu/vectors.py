@@ -248,6 +248,9 @@ class Vectors:
     def bits_xor(self, a: str, b: str) -> str:
         return self.operation("xor", self.bits_kind, a, b)
 
+    def bits_mul(self, a: str, b: str) -> str:
+        return self.operation("mul", self.bits_kind, a, b)
+
     def bits_product(self, a: str, b: str) -> tuple[str, str]:
         wide = [self.cast("zext", "i32", "i64", each) for each in (a, b)]
         product = self.operation("mul", "i64", *wide)
