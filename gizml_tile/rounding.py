@@ -30,7 +30,9 @@ def round_to(value: Number, dtype: DType) -> float:
         exponent = max(math.frexp(value)[1] - digits, smallest)
         # Scaling by a power of two is exact, and round() goes to the even neighbour.
         units = round(math.ldexp(value, -exponent))
-        rounded = math.copysign(math.ldexp(units, exponent), value)
+        # Rounded up, the largest float64 has no power of two of its own.
+        beyond = exponent + units.bit_length() > 1024
+        rounded = math.copysign(math.inf if beyond else math.ldexp(units, exponent), value)
     if abs(rounded) <= largest or math.isnan(rounded):
         return rounded
     return math.copysign(largest if dtype is FP8 else math.inf, rounded)

@@ -138,6 +138,14 @@ def test_rounding_to_narrower_floats_is_done_once(kind):
     same(y.astype(float), z)
 
 
+@pytest.mark.parametrize("kind", FORMATS, ids=str)
+def test_the_largest_number_overflows_as_a_constant_too(kind):
+    dtype, form = FORMATS[kind]
+    largest, y = float.fromhex("0x1.fffffffffffffp1023"), np.zeros((1, 1), dtype)
+    tile.run(1, lambda p: p.write(y, [1, 1]).put(p.full([1, 1], -largest, F64).to(kind), [0, 0]))
+    same(y.astype(float), np.full((1, 1), -form[3], float))
+
+
 INTEGERS = {I8: "i1", U8: "u1", I16: "i2", U16: "u2", I32: "i4", U32: "u4", I64: "i8", U64: "u8"}
 
 
