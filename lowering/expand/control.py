@@ -230,11 +230,12 @@ def _expand_cond(x: Expansion, node: Node) -> None:
     likes = [x.result_of(node, number) for number in range(len(node.regions[0].results))]
 
     def arm(region: Region) -> Sequence[Value]:
+        begin()
         with x.block():
             expand_region(x, region)
             return [carried(x, *pair) for pair in zip(region.results, likes, strict=True)]
 
     mask = x.value(node.args[0], UNIFORM)
-    with x.memory.repeated():
+    with x.memory.branched() as begin:
         finals = x.build.branch(mask, lambda: arm(node.regions[0]), lambda: arm(node.regions[1]))
     define_results(x, node, finals)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -138,6 +138,23 @@ class WorkgroupMemory:
         self._pending = _Pending(
             [*before.written, *self._pending.written], [*before.read, *self._pending.read]
         )
+
+    @contextmanager
+    def branched(self) -> Iterator[Callable[[], None]]:
+        """Around a branch, each arm of which begins by calling what this gives.
+
+        What one arm waits for the other has not; after the branch either may have run.
+        """
+        before, ends = self._pending, list[_Pending]()
+
+        def begin() -> None:
+            ends.append(self._pending)
+            self._pending = _Pending([*before.written], [*before.read])
+
+        yield begin
+        ends.append(self._pending)
+        written = [each for end in ends for each in end.written]
+        self._pending = _Pending(written, [each for end in ends for each in end.read])
 
     def renamed(self, number: int, name: str) -> None:
         """Give a buffer a better name for the explanation."""

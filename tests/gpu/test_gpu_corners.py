@@ -101,3 +101,29 @@ def test_a_column_of_a_matrix_that_is_contiguous_along_it():
     assert "the copy engine cannot move boxes of x: an address or step is no multiple of 16 bytes" in told
     simulated(multiplied, x, w, y, arch="sm_90a")
     assert (y == x[:64]).all()
+
+
+@tile.kernel(grid=2)
+def either(p, x, y, z, *, SIDE=16):
+    """One arm waits for its own stores before it reads them; so the other has not."""
+    p.warps(8)
+    Y = p.write(y, [SIDE, SIDE])
+    t = p.read(x, [SIDE, SIDE])[0, 0]
+    column = t[:4, 0::-1]
+    if p.id(0) == 0:
+        Y[0, 0] = t
+        result = p.read(y, [SIDE, SIDE]).window([0, 1])
+    else:
+        result = t.cummin(0)
+    Y[p.id(0), 0] = result
+    p.write(z, [4, 1])[p.id(0), 0] = column
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_what_one_arm_of_a_branch_waits_for_the_other_has_not(arch):
+    x = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+    y, z = np.zeros((32, 16), np.float32), np.zeros((8, 1), np.float32)
+    simulated(either, x, y, z, arch=arch)
+    moved = np.pad(x[:, 1:], ((0, 0), (0, 1)))
+    assert (y == np.concatenate([moved, np.minimum.accumulate(x)])).all()
+    assert (z == np.tile(x[:4, :1], (2, 1))).all()
