@@ -22,7 +22,7 @@ from gizml_tile.lowering.planning.plan import Access, Overlap
 from gizml_tile.lowering.planning.signature import AccessFacts
 from gizml_tile.lowering.planning.stages import fast_axis
 from gizml_tile.lowering.planning.variants import Candidate, Choice
-from gizml_tile.lowering.planning.vectors import VECTOR_BYTES
+from gizml_tile.lowering.planning.vectors import VECTOR_BYTES, traffic
 from gizml_tile.lowering.tile_passes.rewriting import stored_tensors
 from gizml_tile.nodes import EFFECTS, Node, Region, TileProgram, View, tensor_of
 from gizml_tile.text import counted
@@ -130,6 +130,26 @@ def _near(group: list[tuple[Node, tuple[int, ...]]], facts: Mapping[Node, Access
             yield Overlap(tuple(near), tuple((rows, columns) for rows, columns in both), base)
         for node in near:
             del rest[node]
+
+
+def warps_that_share(state: Planning, warps: int) -> int:
+    """At most so many warps, each thread of which has enough lines to share what it loads for them.
+
+    Windows from ``span`` lines above to the last take span lines more than a thread has. Measured on an H200:
+    threads with twice the span, of 3 x 3 and 5 x 5 points and causal convolutions, are the fastest.
+    """
+    for overlap in state.overlaps:
+        axis, view = fast_axis(state.signature, overlap.base), overlap.base.attr
+        assert isinstance(view, View)
+        if axis is None:
+            continue
+        across = [shift[1 - axis] for shift in overlap.shifts]
+        span = max(across) - min(across)
+        lines = min(1 << max(2 * span - 1, 0).bit_length(), view.shape[1 - axis])
+        moved = traffic(state.program, overlap.base, axis, state.signature, state.facts[overlap.base])
+        threads = view.shape[0] * view.shape[1] // (lines * moved.vector)
+        warps = max(1, min(warps, threads // state.target.facts.lanes))
+    return warps
 
 
 def plan_overlaps(state: Planning) -> dict[Node, Overlap]:

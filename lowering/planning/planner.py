@@ -27,7 +27,7 @@ from gizml_tile.lowering.planning.group_products import group_dot, layout_comput
 from gizml_tile.lowering.planning.in_memory import plan_in_memory
 from gizml_tile.lowering.planning.moves import links, seeds, spread, views_around
 from gizml_tile.lowering.planning.operands import operand, used_by_products_only
-from gizml_tile.lowering.planning.overlaps import find_overlaps, plan_overlaps
+from gizml_tile.lowering.planning.overlaps import find_overlaps, plan_overlaps, warps_that_share
 from gizml_tile.lowering.planning.parts import find_parts
 from gizml_tile.lowering.planning.pieces import cut_products
 from gizml_tile.lowering.planning.plan import (
@@ -223,7 +223,7 @@ def _choose_warps(state: Planning) -> None:
         elements = _accumulated(program, products)
         state.warps = dots.automatic_warps(state.target, elements, atoms=atoms)
     else:
-        state.warps = accesses.automatic_warps(program, state.target)
+        state.warps = warps_that_share(state, accesses.automatic_warps(program, state.target))
 
 
 def _unit(state: Planning, node: Node) -> Choice:

@@ -53,8 +53,16 @@ def test_a_stencil_loads_a_fraction_of_what_its_windows_hold():
     ptx = window_cases.nine_points.source(x, np.zeros_like(x), kind="cuda", arch="sm_90a", BM=16, BN=64)
     wide = [line for line in ptx.splitlines() if "ld.global.v4" in line]
     single = [line for line in ptx.splitlines() if "ld.global.b32" in line and not line.startswith("@")]
-    # Four elements of a thread: three rows of one vector and an element on each side.
-    assert (len(wide), len(single)) == (3, 6)
+    # A thread has four rows of four elements: six rows of a vector and an element on each side.
+    assert (len(wide), len(single)) == (6, 12)
+
+
+def test_threads_have_lines_that_share_what_they_load():
+    x = np.zeros((8192, 8192), np.float16)
+    for sizes, warps in (((16, 256), 4), ((32, 128), 4), ((64, 128), 8), ((8, 128), 1)):
+        constants = dict(zip(("BM", "BN"), sizes, strict=True))
+        text = str(window_cases.nine_points.explain(x, x.copy(), kind="cuda", arch="sm_90a", **constants))
+        assert f"{warps} warp" in text.splitlines()[3], text.splitlines()[3]
 
 
 def test_a_variant_that_is_asked_for_keeps_reads_apart():
