@@ -118,7 +118,10 @@ class ExactSums:
     @classmethod
     def of(cls, program: TileProgram) -> ExactSums:
         """The launches of a program as it was traced."""
-        summed, more = exact_sums.summed(program), exact_sums.more_tensors(program)
+        # Both runs compute what is added with the same bits, whatever else they do or leave out; and what
+        # turns out to add nothing, in a loop without turns, has no sums.
+        settled = settle(program)
+        summed, more = exact_sums.summed(settled), exact_sums.more_tensors(settled)
         own, name = len(program.tensors), program.name
         every = tuple(range(own + len(more)))
         before, after = [], []
@@ -128,24 +131,23 @@ class ExactSums:
             before.append(_whole(f"{name}_clear", _clear, (sizes, sums), numbers))
             into = program.tensors[number]
             after.append(_whole(f"{name}_finish", _finish, (sizes, sums, into), (*numbers, number)))
-        # Both compute what is added with the same bits, whatever else they do or leave out.
-        settled = settle(program)
         twice = [Step(make(settled), every, False) for make in (exact_sums.sizing, exact_sums.summing)]
         return cls(program, summed, more, (*before, *twice, *after))
 
     def check(self, infos: Sequence[TensorInfo]) -> None:
         """Raise TileError where a second run of a program would see what the first did, or sums an order."""
         program = self.program
+        summed = exact_sums.summed(program)
         accesses = [node for node in program.body.walk() if node.op in ACCESSES]
         stores = [node for node in accesses if node.op in EFFECTS]
         for node in stores:
-            if tensor_of(node) in self.summed and not exact_sums.is_exact(node):
+            if tensor_of(node) in summed and not exact_sums.is_exact(node):
                 raise TileError(
                     f"{_name(program, node)} is written and, with deterministic=True, added to: such "
                     "additions have no place in a program's order; write to another tensor",
                     node.place,
                 )
-            for number in self.summed:
+            for number in summed:
                 if number != tensor_of(node) and may_overlap(infos[number], infos[tensor_of(node)]):
                     raise TileError(
                         f"{_name(program, node)} is written, and shares memory with "

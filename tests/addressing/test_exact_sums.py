@@ -208,6 +208,28 @@ def test_both_runs_compute_the_same_addends():
     assert (y == 1).all()
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_adds_nothing(alone):
+    """An addition in a loop that surely has no turns leaves its tensor alone, and others their sums."""
+    never, y, z = np.full(8, 3, np.float32), np.ones(8, np.float32), np.zeros(8, np.float32)
+
+    def body(p):
+        place = [p.iota([1, 8], 1, I32)]
+        first, second, third = (p.write(each, [8]) for each in (never, y, z))
+        p.fold(2, 2, p.k(0.5), lambda k, a: first.scatter_add(a, place, deterministic=True) or a)
+        if not alone:
+            second.scatter_add(p.k(2.0), place, deterministic=True)
+        third.put(p.zeros([1, 8]).add(4), [0])
+
+    def results():
+        yield tile.run([2], body)
+        yield tile.simulate([2], body, kind="cuda", arch="sm_80")
+
+    for _ in results():
+        assert (never == 3).all() and (y == (1 if alone else 5)).all() and (z == 4).all()
+        y[...], z[...] = 1, 0
+
+
 def test_what_is_shown():
     x, ids, y = spread(50, 40), RNG.integers(0, 8, 50).astype(np.int32), spread(8, 40)
     assert "exact to y +tile 0 +tile 1" in add_rows.ir(x, ids, y)
