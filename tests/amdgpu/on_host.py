@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from host import launch
+from recorded import adds_in_any_order
 
 from gizml_tile import simulating
 from gizml_tile.dtypes import MASK, to_numpy
@@ -52,8 +53,8 @@ def run_texts(monkeypatch: Any) -> list[AmdgpuArtifact]:
 def run_texts_beside(monkeypatch: Any) -> list[Kernel]:
     """Let the simulator run kernels for AMD GPUs, and their texts on copies, which must come to the same.
 
-    Sums of products may be added in another order: of those it is the text's results that the caller gets
-    to judge, and not the simulator's.
+    Sums may be added in another order: of those it is the text's results that the caller gets to judge, and
+    not the simulator's.
     """
     ran = []
 
@@ -61,8 +62,7 @@ def run_texts_beside(monkeypatch: Any) -> list[Kernel]:
         if kernel.target.kind != "hip":
             return simulate(kernel, memories, scalars, grid, **options)
         ran.append(kernel)
-        products = any(each.op == "mma" for each in kernel.body.walk())
-        return beside(kernel, memories, scalars, grid, judged=products, **options)
+        return beside(kernel, memories, scalars, grid, judged=adds_in_any_order(kernel), **options)
 
     monkeypatch.setattr(simulation, "simulate", both)
     return ran

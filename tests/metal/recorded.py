@@ -12,7 +12,7 @@ import numpy as np
 from gizml_tile.dtypes import F32, MASK, to_numpy
 from gizml_tile.lowering import simulate as simulation
 from gizml_tile.lowering.emit.metal import MetalArtifact, emit
-from gizml_tile.lowering.kernel_ir.instructions import Kernel, Parameter
+from gizml_tile.lowering.kernel_ir.instructions import Instruction, Kernel, Parameter
 from gizml_tile.lowering.simulate import Memory
 from gizml_tile.runtime.tensors import TensorInfo
 from gizml_tile.target import Target
@@ -127,9 +127,20 @@ def of_metal(kernel: Kernel, arch: str = "apple9") -> Kernel:
     return replace(kernel, target=Target("metal", arch))
 
 
+def adds_in_any_order(kernel: Kernel) -> bool:
+    """Whether the order of float additions is not settled: in products, and where threads meet in memory."""
+
+    def adds(each: Instruction) -> bool:
+        if each.op == "update":
+            return any(inner.op == "add" and inner.dtype.is_float for inner in each.blocks[0].walk())
+        return each.op == "atomic" and each.attr.combine == "add" and each.args[0].dtype.is_float
+
+    return any(each.op == "mma" or adds(each) for each in kernel.body.walk())
+
+
 def assert_as_simulated(launch: Launch) -> None:
-    """The pieces have the simulator's bits, or any NaN where it has one; sums of products come near."""
-    products = any(each.op == "mma" for each in launch.kernel.body.walk())
+    """The pieces have the simulator's bits, or any NaN where it has one; sums in any order come near."""
+    in_any_order = adds_in_any_order(launch.kernel)
     for tensor, place in zip(launch.kernel.tensors, launch.tensors, strict=True):
         if 0 in place.shape:  # no elements, whose piece may be any
             continue
@@ -138,7 +149,7 @@ def assert_as_simulated(launch: Launch) -> None:
         with np.errstate(invalid="ignore"):
             got, want = got.astype(np.float64), want.astype(np.float64)
         near = bits | (np.isnan(got) & np.isnan(want))
-        if products:
+        if in_any_order:
             # Where sums overflow, their order decides between infinities and NaN.
             near |= ~np.isfinite(got) & ~np.isfinite(want)
             most = np.abs(want[np.isfinite(want)]).max(initial=0)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from random import Random
 from typing import TYPE_CHECKING
 
 import numpy as np
 from intervals import Value, hull, integers, to, where
 from programs import INDEX, Arg, Literal, Op, Type, ViewSpec
 from reference import extreme
+from sums import Addends
 
-from gizml_tile.dtypes import ACCUMULATED, I8, I16, I32, I64, MASK, U8, U16, U32, U64
+from gizml_tile.dtypes import ACCUMULATED, F64, I8, I16, I32, I64, MASK, U8, U16, U32, U64, DType
 from gizml_tile.nodes import broadcast
 
 if TYPE_CHECKING:
     from generate import Generator
     from writer import Writer
 
-STORES = frozenset({"scatter", "scatter_add", "scatter_max", "scatter_min"})
+STORES = frozenset({"scatter", "scatter_add", "scatter_exactly", "scatter_max", "scatter_min"})
 NAMES = STORES | {"gather", "element", "masked"}
 _COUNTING = (I8, U8, I16, U16, I32, U32, I64, U64)
 
@@ -145,10 +145,15 @@ def accumulate(owner: Generator, writer: Writer, name: str, view: ViewSpec) -> O
     if not any(is_tile(writer, each) and writer.names[each].shape == shape for each in places):
         places[0] = writer.emit("iota", Type(I32, shape), attr=(shape, random.randrange(2), I32))
     masks = [mask(writer, shape)] if random.random() < 0.3 else []
-    # Sums of floats depend on their order.
-    sums = [] if owner.tensor(view.tensor).dtype.is_float else ["add", "add"]
+    attr = (view.name, bool(masks))
+    dtype = owner.tensor(view.tensor).dtype
+    if owner.exact and dtype.is_float and F64 not in (dtype, writer.names[name].dtype):
+        owner.summed.append(view)
+        return Op("scatter_exactly", (), (), (name, *places, *masks), attr)
+    # Sums of floats depend on their order, whatever else is exactly rounded.
+    sums = [] if owner.ieee and dtype.is_float else ["add", "add"]
     how = random.choice([*sums, "max", "min"])
-    return Op(f"scatter_{how}", (), (), (name, *places, *masks), (view.name, bool(masks)))
+    return Op(f"scatter_{how}", (), (), (name, *places, *masks), attr)
 
 
 # Text
@@ -166,6 +171,8 @@ def written(name: str, args: list[str], attr: object) -> str:
     places = args[len(stored) :]
     chosen = f", mask={places.pop()}" if rest[0] else ""
     first = "".join(f"{each}, " for each in stored)
+    if name == "scatter_exactly":
+        return f"{view}.scatter_add({first}[{', '.join(places)}]{chosen}, deterministic=True)"
     return f"{view}.{name}({first}[{', '.join(places)}]{chosen})"
 
 
@@ -234,6 +241,24 @@ def _combined(name: str, old: Value, new: Value) -> Value:
         return integers(rule(old.lo, new.lo), old.dtype, known)
 
 
-def accumulates(random: Random, kind: Type) -> bool:
-    """Whether a value becomes what is added to a tensor of its type."""
-    return kind.dtype in ACCUMULATED and random.random() < (0.1 if kind.dtype.is_float else 0.25)
+def addends(value: Value, args: list[object], chosen: Value | None, shape, sizes: tuple[int, ...]) -> Addends:
+    """What a scatter adds to the elements of a tensor of some sizes."""
+    found, inside = positions(args, shape, sizes)
+    maybe = inside & np.broadcast_to(True if chosen is None else chosen.hi, shape)
+    sure = np.broadcast_to(True if chosen is None else chosen.lo, shape)
+    places = np.zeros(0, np.int64)
+    if maybe.any():
+        places = np.ravel_multi_index([each[maybe] for each in found], sizes)
+    lo, hi = (np.broadcast_to(end, shape)[maybe] for end in (value.lo, value.hi))
+    return Addends(places, Value(value.dtype, lo, hi), sure[maybe])
+
+
+def is_single(kind: Type) -> bool:
+    """Whether a value is a tile that exact sums take."""
+    return kind.dtype is not None and kind.dtype.is_float and kind.dtype is not F64 and not kind.batch
+
+
+def accumulates(owner: Generator, stored: DType, kind: Type) -> bool:
+    """Whether a value becomes what is added to a tensor of a type."""
+    chance = (0.6 if owner.exact and is_single(kind) else 0.15) if stored.is_float else 0.25
+    return stored in ACCUMULATED and owner.random.random() < chance

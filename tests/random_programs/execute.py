@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from unittest import mock
 
 import addressing
@@ -20,6 +21,7 @@ import nibbles
 import numpy as np
 import packed
 import reference as ref
+import sums
 import tells
 from intervals import Value, floats, integers, same, to
 from loops_and_branches import WHILES
@@ -31,8 +33,10 @@ from tensors import build_all, stored, view_of
 from tile_ir_interpreter import interpret
 
 import gizml_tile as tile
-from gizml_tile.dtypes import F32, F64, MASK, DType, math_dtype
+from gizml_tile.dtypes import F32, F64, MASK, DType, math_dtype, to_numpy
+from gizml_tile.exact import ExactSums
 from gizml_tile.lowering.tile_passes.pipeline import simplify
+from gizml_tile.nodes import TileProgram, has_exact_sums
 from gizml_tile.program import trace
 from gizml_tile.target import gpus
 
@@ -81,6 +85,9 @@ class Evaluator:
         self.program, self.memory = program, memory
         self.position: tuple[int, ...] = ()
         self.told: list[tells.Told] = []
+        # Of tensors that are added to: in any order, and what is added exactly when all is done.
+        self.added: dict[str, sums.AnyOrder] = {}
+        self.addends: dict[str, list[sums.Addends]] = {}
 
     def run(self) -> None:
         sizes = (*self.program.grid, 1, 1)[:3]
@@ -90,6 +97,8 @@ class Evaluator:
             self.position = point[::-1]
             with contextlib.suppress(Left):
                 self.block(self.program.body, {})
+        for name, parts in self.addends.items():
+            sums.add_exactly(self.memory[name], parts)
 
     def block(self, block: Block, names: dict[str, object]) -> list[object]:
         for op in block.ops:
@@ -254,6 +263,14 @@ class Evaluator:
         shape = np.broadcast_shapes((1, 1), *tiles)
         if not stored:
             return [addressing.gather(memory, pad, places, chosen, shape)]
+        if memory.dtype.is_float and op.name in ("scatter_add", "scatter_exactly"):
+            found = addressing.addends(stored[0], places, chosen, shape, memory.shape)
+            if op.name == "scatter_add":
+                adding = self.added.setdefault(view.tensor, sums.AnyOrder(memory.lo.size))
+                adding.add(memory, found)
+            else:
+                self.addends.setdefault(view.tensor, []).append(found)
+            return []
         addressing.store(memory, op, stored[0], places, chosen, shape)
         return []
 
@@ -409,7 +426,22 @@ def on_device_decorated(program: Program, tensors: dict[str, np.ndarray]) -> Non
 def by_interpreter(program: Program, tensors: dict[str, np.ndarray]) -> None:
     """Trace the program and let NumPy run its tile IR."""
     traced = trace("body", compile_body(program, tensors), grid_rank=len(program.grid))
-    interpret(traced.program, traced.tensors, program.grid, traced.scalars)
+    _interpret(traced.program, traced.tensors, program.grid, traced.scalars)
+
+
+def _interpret(traced: TileProgram, arrays, grid, scalars, *, simplified=lambda program: program) -> None:
+    """Let NumPy run a program's tile IR, or that of its steps where it has several."""
+    if not has_exact_sums(traced):
+        interpret(simplified(traced), arrays, grid, scalars)
+        return
+    parts = ExactSums.of(traced)
+    every = list(arrays)
+    for place, tensor in enumerate(parts.more):
+        every.append(np.zeros(arrays[parts.summed[place // 2]].shape, to_numpy(tensor.dtype)))
+    for step in parts.steps:
+        chosen = [every[number] for number in step.tensors]
+        own = step.grid(chosen, grid)
+        interpret(simplified(step.program), chosen, own, () if step.whole else scalars)
 
 
 @dataclass(frozen=True)
@@ -448,7 +480,8 @@ def by_simplified_interpreter(program: Program, tensors: dict[str, np.ndarray]) 
     # What programs tell is stored in rows of their own.
     rows = np.zeros((math.prod(program.grid), 1 << 14), np.int64)
     given = [rows if each is None else each for each in traced.tensors]
-    interpret(simplify(traced.program, may_alias=may_alias), given, program.grid, traced.scalars)
+    simplified = partial(simplify, may_alias=may_alias)
+    _interpret(traced.program, given, program.grid, traced.scalars, simplified=simplified)
 
 
 def check(program: Program, execute: Execute = on_device) -> Outcome:

@@ -64,6 +64,9 @@ class Generator:
         self.doubles = drawn if doubles is None else doubles
         self.floats = [*FLOATS, *[F64] * len(FLOATS)] if self.doubles else FLOATS
         self.turn = 7 * seed  # of the functions that F64 has
+        # In some programs sums of floats are exact: they read nothing that they write. Where they are summed.
+        self.exact = self.random.random() < 0.15
+        self.summed: list[ViewSpec] = []
         grid = [self.random.choice([1, 1, 2, 3]) for _ in range(self.random.randrange(1, 4))]
         grid = [1] * len(grid) if self.random.random() < 0.25 else grid
         self.grid = tuple(grid) if self.random.random() > 0.01 else (0, *grid[1:])
@@ -157,6 +160,11 @@ class Generator:
         kind = writer.names[name]
         if max(self.grid) == 1 and self.random.random() < 0.4 and self.put_again(writer, name):
             return
+        if self.summed and addressing.is_single(kind) and self.random.random() < 0.3:
+            with addressing.hidden(writer):
+                view = self.random.choice(self.summed)
+                writer.ops.append(addressing.accumulate(self, writer, name, view))
+            return
         rows, columns = kind.shape
         if self.random.random() < 0.15 and rows == 1:
             rows = self.size()
@@ -178,12 +186,12 @@ class Generator:
         if self.random.random() < 0.2 and not window and not kind.batch:
             with addressing.hidden(writer):
                 writer.ops.append(addressing.scatter(self, writer, name, view, coordinates))
-        elif addressing.accumulates(self.random, Type(tensor.dtype)) and not kind.batch:
+        elif addressing.accumulates(self, tensor.dtype, kind) and not kind.batch:
             with addressing.hidden(writer):
                 writer.ops.append(addressing.accumulate(self, writer, name, view))
         else:
             self.store(writer, name, coordinates, view, mode)
-        if max(self.grid) == 1 and self.random.random() < 0.6:
+        if max(self.grid) == 1 and not self.exact and self.random.random() < 0.6:
             # One program alone may read back what it stored, and go on; also through another array.
             name = tensor.name
             if self.random.random() < 0.4:
@@ -202,6 +210,7 @@ class Generator:
             tensor = self.tensor(view.tensor)
             if (
                 view.write
+                and view not in self.summed
                 and (view.tile, view.batch) == (kind.shape, kind.batch)
                 and tensor.dtype == self.same_kind(kind.dtype, tensor.dtype)
             ):

@@ -45,6 +45,7 @@ _WHOLE = sorted(dtype.text for dtype in MATHEMATICAL if dtype.is_integer)
 _MATHEMATICAL = sorted(dtype.text for dtype in MATHEMATICAL)
 _FLOATS = ["f32", "f64"]
 _AXES = ["axis 0", "axis 1"]
+_SUMS = [f"{how} {dtype}" for how in ("add", "exact") for dtype in ("f32", "f16", "bf16")] + ["add f64"]
 # Operations that are alike share their options.
 _GROUPS = {
     **dict.fromkeys(ARITHMETIC - {"div"}, "arithmetic"),
@@ -57,7 +58,7 @@ OPTIONS: dict[str, list[str]] = {
     "read": [*_TYPES, "at", "window", "pad", "row", "block"],
     "put": [*_TYPES, "at", "window", "row", "block"],
     "gather": [*_FLOATS, "mask", "pad", "axes 1", "axes 2"],
-    "scatter": [*_FLOATS, "mask", "add", "max", "min", "axes 1", "axes 2"],
+    "scatter": [*_FLOATS, "mask", "add", "exact", "max", "min", "axes 1", "axes 2", *_SUMS],
     "element": _INTEGERS,
     "value": [*_FLOATS, "i32", "i64"],
     "to": [each for each in _TYPES if each != MASK.text],
@@ -114,7 +115,7 @@ def _options(node: Node, tensors: dict[int, DType]) -> Iterator[str]:
             if tiles > len(elements.tiled):
                 yield "mask"
             if elements.combine:
-                yield elements.combine
+                yield from (elements.combine, f"{elements.combine} {dtype}")
             if elements.pad:
                 yield "pad"
         case Combining() as how:

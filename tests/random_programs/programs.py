@@ -25,7 +25,7 @@ class Type:
 
 
 INDEX = Type(None)
-STORES = frozenset("put scatter scatter_add scatter_max scatter_min".split())
+STORES = frozenset("put scatter scatter_add scatter_exactly scatter_max scatter_min".split())
 # What a launch tells of where it is debugged, and what leaves a turn, a loop or a program.
 TELLS = frozenset({"print", "check"})
 EXITS = frozenset({"continue", "break", "return"})
@@ -178,6 +178,19 @@ def has_doubles(program: Program) -> bool:
 def _computes_doubles(block: Block) -> bool:
     return any(
         any(each.dtype is F64 for each in op.types) or any(map(_computes_doubles, op.regions))
+        for op in block.ops
+    )
+
+
+def is_ordered(program: Program) -> bool:
+    """Whether a program gives the same each time: it does not add floats in an order that is undefined."""
+    added = {each for each in program.views if program.tensor(each.tensor).dtype.is_float}
+    return not _adds(program.body, {each.name for each in added})
+
+
+def _adds(block: Block, views: set[str]) -> bool:
+    return any(
+        (op.name == "scatter_add" and op.attr[0] in views) or any(_adds(each, views) for each in op.regions)
         for op in block.ops
     )
 

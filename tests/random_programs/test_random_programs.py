@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import reference as ref
 import shapes
+import sums
 from execute import by_interpreter, by_simplified_interpreter, check, on_device_decorated
 from generate import generate
 from generate_products import generate_products
@@ -219,6 +220,29 @@ def test_what_is_not_known_stays_unknown():
     assert ref.add(integers([[2**31 - 1]], I32), integers([[1]], I64)).lo == 2**31
     assert ref.divide(floats([[1.0]]), floats([[-1.0]], [[1.0]])).unknown.all()
     assert isinstance(ref.dot(floats([[1.0, 2.0]]), floats([[3.0], [4.0]])), Value)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16])
+def test_sums_in_any_order(dtype):
+    """Every order is accepted and a number left out is not; of exact sums all bits are known."""
+    rng = np.random.default_rng(3)
+    numbers, places = ref.FUNCTIONS["exp"][0](rng.standard_normal(40)), np.repeat([0, 2, 3], [1, 9, 30])
+    value = to(floats(numbers), dtype)
+    added = sums.Addends(places, value, np.ones(40, bool))
+    memory = to(floats([1.0, 2.0, 3.0, 4.0]), dtype)
+    exactly = Value(dtype, memory.lo.copy(), memory.hi.copy())
+    sums.AnyOrder(4).add(memory, added)
+    sums.add_exactly(exactly, [added])
+    assert memory.exact.tolist() == [True, True, False, False] and exactly.exact.all()
+    for _ in range(20):
+        found = np.array([1, 2, 3, 4], np.float32)
+        for number in rng.permutation(40):
+            at = places[number]
+            found[at] = to(floats(found[at] + value.lo[number]), dtype).lo
+        assert ref.accepts(memory, found).all()
+        assert ref.accepts(memory, exactly.lo).all()
+        less = found - np.bincount(places, np.where(np.arange(40) % 3 == 2, value.lo, 0))
+        assert not ref.accepts(memory, less.astype(np.float32))[2:].any()
 
 
 def test_operations_that_no_store_needs_are_left_out():
