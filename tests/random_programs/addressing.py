@@ -101,7 +101,7 @@ def is_tile(writer: Writer, arg: Arg) -> bool:
 def mask(writer: Writer, shape: tuple[int, int]) -> str:
     """A mask that broadcasts to a shape: one of the program's, or a comparison of counts."""
     random = writer.random
-    found = writer.pick(lambda t: t.dtype is MASK and broadcast(t.shape, shape) == shape)
+    found = writer.pick(lambda t: t.dtype is MASK and not t.batch and broadcast(t.shape, shape) == shape)
     if found is not None and random.random() < 0.5:
         return found
     form = random.choice([shape, (shape[0], 1), (1, shape[1])])
@@ -135,7 +135,7 @@ def scatter(owner: Generator, writer: Writer, name: str, view: ViewSpec, places:
     return Op("scatter", (), (), (name, *axes, *masks), (view.name, bool(masks)))
 
 
-def accumulate(owner: Generator, writer: Writer, name: str, view: ViewSpec) -> Op:
+def accumulate(owner: Generator, writer: Writer, name: str, view: ViewSpec, how: str = "") -> Op:
     """Numbers that are added, or of which the larger or smaller stay, wherever they meet."""
     random, shape = owner.random, writer.names[name].shape
     places: list[Arg] = []
@@ -152,7 +152,7 @@ def accumulate(owner: Generator, writer: Writer, name: str, view: ViewSpec) -> O
         return Op("scatter_exactly", (), (), (name, *places, *masks), attr)
     # Sums of floats depend on their order, whatever else is exactly rounded.
     sums = [] if owner.ieee and dtype.is_float else ["add", "add"]
-    how = random.choice([*sums, "max", "min"])
+    how = how or random.choice([*sums, "max", "min"])
     return Op(f"scatter_{how}", (), (), (name, *places, *masks), attr)
 
 

@@ -36,16 +36,20 @@ _STEPS = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummi
 
 
 def draw(writer: Writer) -> str:
-    """An operation on a tile."""
+    """An operation on a tile that there is."""
+    return drawn(writer, writer.pick(lambda t: t.dtype is not None and t.shape != (1, 1)) or writer.floats())
+
+
+def drawn(writer: Writer, a: str, asked: str = "") -> str:
+    """An operation on a tile; the one that is asked for if it has that."""
     random = writer.random
-    a = writer.pick(lambda t: t.dtype is not None and t.shape != (1, 1)) or writer.floats()
     kind = writer.names[a]
     is_float, axis = kind.dtype.is_float, random.randrange(2)
     dtype, size = math_dtype(kind.dtype), kind.shape[axis]
     names = [*PLACES, "cummax", "cummin", "sort", "topk", "reduce", "scan"]
     names += ["cumsum"] if not (is_float and writer.owner.ieee) else []
     names += ["cumprod", "prod", "reduce", "scan", "histogram", "histogram"] if not is_float else []
-    name = random.choice(names) if kind.dtype is not MASK else "cumsum"
+    name = asked if asked in names else random.choice(names) if kind.dtype is not MASK else "cumsum"
     left = (1, kind.shape[1]) if axis == 0 else (kind.shape[0], 1)
     turned = random.random() < 0.3
     if name in ("reduce", "scan"):

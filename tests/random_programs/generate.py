@@ -6,6 +6,7 @@ import dataclasses
 import random
 
 import addressing
+import asked
 import loops_and_branches as loops
 from programs import (
     INDEX,
@@ -16,7 +17,6 @@ from programs import (
     Op,
     Program,
     TensorSpec,
-    Type,
     ViewSpec,
     prune,
 )
@@ -51,8 +51,8 @@ class Generator:
         drawn = [1, 2, 4, 8, 16, 32] if self.random.random() < 0.7 else [1, 3, 5, 6, 8, 12, 24, 80, 96]
         self.sizes = [1] + [self.random.choice(drawn) for _ in range(3)]
         self.limit = 2048
-        # What is read of integers, few types so that they meet, and the names that something has used.
-        self.integer_types = self.random.sample(INTEGERS, 2)
+        # What is read of integers, few types so that they meet, one of them in turn; what something has used.
+        self.integer_types = [INTEGERS[seed % len(INTEGERS)], self.random.choice(INTEGERS)]
         self.used: set[str] = set()
         self.wild = self.random.random() < 0.3
         # In a few programs batches of so many tiles, in some what is told where a launch is debugged.
@@ -65,7 +65,7 @@ class Generator:
         self.floats = [*FLOATS, *[F64] * len(FLOATS)] if self.doubles else FLOATS
         self.turn = 7 * seed  # of the functions that F64 has
         # In some programs sums of floats are exact: they read nothing that they write. Where they are summed.
-        self.exact = self.random.random() < 0.15
+        self.exact = seed % 9 == 4
         self.summed: list[ViewSpec] = []
         grid = [self.random.choice([1, 1, 2, 3]) for _ in range(self.random.randrange(1, 4))]
         grid = [1] * len(grid) if self.random.random() < 0.25 else grid
@@ -169,10 +169,8 @@ class Generator:
         if self.random.random() < 0.15 and rows == 1:
             rows = self.size()
         block = self.block(rows, columns, kind.batch)
-        tensor = self.new_tensor(self.fresh("o"), self.output_dtype(kind.dtype), block, output=True)
-        self.tensors.append(tensor)
-        view = ViewSpec(self.fresh("O"), tensor.name, block, write=True)
-        self.views.append(view)
+        view = self.output(self.output_dtype(kind.dtype), block)
+        tensor = self.tensor(view.tensor)
         window = self.random.random() < 0.3
         coordinates = self.distinct(writer, len(tensor.axes))
         for place, size in zip(range(-len(block), 0), block, strict=True):
@@ -202,6 +200,14 @@ class Generator:
             before = writer.read_from(back)
             if self.random.random() < 0.5 and self.put_again(writer, name=before):
                 writer.read_from(back)
+
+    def output(self, dtype: DType, block: tuple[int, ...]) -> ViewSpec:
+        """A new tensor that is written in blocks."""
+        tensor = self.new_tensor(self.fresh("o"), dtype, block, output=True)
+        self.tensors.append(tensor)
+        view = ViewSpec(self.fresh("O"), tensor.name, block, write=True)
+        self.views.append(view)
+        return view
 
     def put_again(self, writer: Writer, name: str) -> bool:
         """Store to an output that is there already, anywhere: one program alone may."""
@@ -260,7 +266,8 @@ class Generator:
         writer.may_return = self.random.random() < 0.3
         for _ in range(self.random.randrange(1, 4)):
             writer.read()
-        writer.grow(self.random.randrange(4, 14))
+        writer.grow(self.random.randrange(3, 12))
+        asked.draw(writer)
         for _ in range(self.random.choice([1, 1, 2])):
             name = writer.pick(lambda t: t.dtype is not None and t.shape != (1, 1)) or writer.floats()
             self.put(writer, name)

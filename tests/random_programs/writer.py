@@ -404,10 +404,7 @@ class Writer:
         if found and (self.names[found].batch or self.random.random() < 0.6):
             return found
         shape = (rows or self.owner.size(), self.owner.size())
-        dtype = self.random.choice(dtypes)
-        if self.many and self.random.random() < 0.3:
-            return self.read_from(self.owner.input(dtype, shape, batch=self.owner.batch))
-        return self.read(dtype, shape)
+        return self.read(self.random.choice(dtypes), shape)
 
     def grow(self, steps: int, depth: int = 0) -> None:
         many = self.many

@@ -1,0 +1,109 @@
+"""What random programs draw in turn, one thing each, so that a few hundred programs have all of it.
+
+What is drawn by chance alone comes once in a hundred programs or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import addressing
+import along
+from programs import INDEX, Literal, Type
+
+from gizml_tile.dtypes import BF16, F16, F32, F64, I16, I32, I64, U8, U16, U32, U64, DType
+from gizml_tile.nodes import UNARY_DOUBLE, UNARY_FLOAT
+
+if TYPE_CHECKING:
+    from writer import Writer
+
+Ask = Callable[["Writer"], str | None]
+# What is exactly rounded.
+_IEEE = frozenset("sqrt rsqrt reciprocal relu floor ceil trunc round".split())
+
+
+def draw(writer: Writer) -> None:
+    """The next operation in turn, and a store of it."""
+    owner = writer.owner
+    if owner.exact:
+        addition(writer, (F32, F16, BF16)[owner.seed // 2 % 3])
+        return
+    asked = DOUBLES if owner.doubles else OTHERS
+    found = asked[owner.seed % len(asked)](writer)
+    if found is not None:
+        owner.put(writer, found)
+
+
+def function(writer: Writer, dtype: DType | None, name: str) -> str | None:
+    """A function of floats."""
+    if writer.owner.ieee and name not in _IEEE:
+        return None
+    a = writer.read(dtype or writer.owner.float_dtype())
+    return writer.emit(name, Type(writer.real(a), writer.names[a].shape), a)
+
+
+def conversion(writer: Writer, source: DType, name: str, dtype: DType) -> str | None:
+    """A number as one of another type, or its bits; those of a NaN are left open."""
+    if name == "bitcast" and writer.owner.ieee and source.is_float:
+        return None
+    a = writer.read(source)
+    return writer.emit(name, Type(dtype, writer.names[a].shape), a, attr=dtype)
+
+
+def addition(writer: Writer, dtype: DType, how: str = "") -> None:
+    """Numbers that are added to a tensor of a type, wherever they meet."""
+    owner = writer.owner
+    if owner.ieee and how == "add" and dtype.is_float:
+        return
+    a = writer.read(dtype)
+    view = owner.output(dtype, owner.block(*writer.names[a].shape, 0))
+    with addressing.hidden(writer):
+        writer.ops.append(addressing.accumulate(owner, writer, a, view, how))
+
+
+def number(writer: Writer, dtype: DType, name: str) -> str:
+    """Counts along an axis, or an index as a tile."""
+    if name == "value":
+        return writer.emit(name, Type(dtype), writer.emit("id", INDEX, attr=0), attr=dtype)
+    shape = (writer.owner.size(), writer.owner.size())
+    return writer.emit(name, Type(dtype, shape), attr=(shape, writer.random.randrange(2), dtype))
+
+
+def fused(writer: Writer, dtype: DType) -> str:
+    """A product and a sum with one rounding."""
+    a = writer.read(dtype)
+    factor, addend = (Literal(writer.number()) for _ in range(2))
+    return writer.emit("fma", Type(dtype, writer.names[a].shape), a, factor, addend)
+
+
+def _along(dtype: DType, name: str) -> Ask:
+    return lambda writer: along.drawn(writer, writer.read(dtype), name)
+
+
+_ALONG = ["sort", "topk", "reduce", "scan"]
+DOUBLES: list[Ask] = [
+    *(partial(function, dtype=F64, name=name) for name in sorted(UNARY_DOUBLE)),
+    *(_along(F64, name) for name in _ALONG),
+    partial(addition, dtype=F64, how="add"),
+    *(partial(number, dtype=F64, name=name) for name in ("iota", "value")),
+    partial(fused, dtype=F64),
+    partial(conversion, source=U64, name="bitcast", dtype=F64),
+    partial(conversion, source=F64, name="bitcast", dtype=U64),
+]
+OTHERS: list[Ask] = [
+    *(partial(function, dtype=None, name=name) for name in sorted(UNARY_FLOAT)),
+    *(_along(dtype, name) for name in (*_ALONG, "cumsum") for dtype in (F32, I32)),
+    *(_along(dtype, name) for name in ("prod", "cumprod", "histogram") for dtype in (U8, I32)),
+    *(partial(addition, dtype=dtype, how="add") for dtype in (F32, F16, BF16, U32, I64)),
+    partial(addition, dtype=F16, how="max"),
+    *(partial(number, dtype=F32, name=name) for name in ("iota", "value")),
+    partial(fused, dtype=F32),
+    *(partial(conversion, source=I32, name="to", dtype=dtype) for dtype in (I16, U16, U32, U64)),
+    *(partial(conversion, source=source, name="bitcast", dtype=U32) for source in (F32, I32)),
+    partial(conversion, source=U32, name="bitcast", dtype=F32),
+]
+# Every fourth program is of exactly rounded operations alone: no number of turns that it would always meet.
+for each in (DOUBLES, OTHERS):
+    each += [lambda writer: None] * (1 - len(each) % 2)
