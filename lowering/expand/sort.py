@@ -9,6 +9,8 @@ is compared it changes its place with one of a register, through workgroup memor
 
 Of blocks of k places in order, one upward and one downward, the lesser at each place are the k least of both,
 and bitonic again. So the first k of a tile need sorting in blocks of k, and then halve it again and again.
+
+Places stand below their elements in one integer: of 64 bits, or of 32 where narrow types leave room for them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gizml_tile.dtypes import F32, I32, I64, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I16, I32, I64, U8, U16, DType
 from gizml_tile.layout import Linear
 from gizml_tile.lowering.expand.convert import convert, without_bit
 from gizml_tile.lowering.expand.expansion import Expansion
@@ -39,9 +41,10 @@ def expand_sort(x: Expansion, node: Node) -> list[Value]:
     if x.part_of(node, 1) is not None:
         iota = make("iota", (), Const(_shape(node.args[0]), I32, how.axis))
         places = make_tile(x, iota, layout)
-    network = _Network(x, how.axis, layout.linear, _keys(x.build, value, how, places))
+    beside = None if places is None else _bits_beside(node.args[0], how.axis)
+    network = _Network(x, how.axis, layout.linear, _keys(x.build, value, how, places, beside))
     network.sort(how.keep)
-    results = _values(x.build, network.keys, node, how, places is not None)
+    results = _values(x.build, network.keys, node, how, places is not None, beside)
     own = TileLayout(f"sorted, {layout.name}", network.linear)
     moved = []
     for number, result in enumerate(results):
@@ -56,8 +59,24 @@ def _shape(node: Node) -> tuple[int, int]:
     return rows, columns
 
 
-def _keys(build: Builder, value: Value, how: Sorting, places: Value | None) -> list[Value]:
-    """Integers whose order, one after the other, is that of the elements and then of their places."""
+# The low bits of a word that are the same for all elements of a narrow type, as F32 or moved up as integers.
+_SPARE_BITS = {BF16: 16, F16: 13, FP8: 20, E5M2: 21, I8: 24, U8: 23, I16: 16, U16: 15}
+
+
+def _bits_beside(tile: Node, axis: int) -> int | None:
+    """How many bits a place along an axis has, if it fits into one word with an element; else None."""
+    source = tile.args[0].dtype if tile.op == "to" else None
+    bits = (tile.shape[axis] - 1).bit_length()
+    return bits if source in _SPARE_BITS and bits <= _SPARE_BITS[source] else None
+
+
+def _keys(
+    build: Builder, value: Value, how: Sorting, places: Value | None, beside: int | None
+) -> list[Value]:
+    """Integers whose order, one after the other, is that of the elements and then of their places.
+
+    Places of so many bits stand ``beside`` a narrow element in one word.
+    """
     dtype = value.dtype
     assert dtype in (F32, I32, I64)
     key = value
@@ -72,22 +91,34 @@ def _keys(build: Builder, value: Value, how: Sorting, places: Value | None) -> l
         key = build.select(nan, build.constant(_LARGEST, I32), key)
     if places is None:
         return [key]
+    if beside is not None:
+        # Places have the low bits: those of floats are the same anyway, integers make room.
+        op, number = ("and", -1 << beside) if dtype is F32 else ("shl", beside)
+        return [build.map("or", build.map(op, key, build.constant(number, I32)), places)]
     if dtype is I64:
         return [key, places]
     high = build.map("shl", build.convert(key, I64), build.constant(32, I64))
     return [build.map("or", high, build.convert(places, I64))]
 
 
-def _values(build: Builder, keys: list[Value], node: Node, how: Sorting, placed: bool) -> list[Value]:
+def _values(
+    build: Builder, keys: list[Value], node: Node, how: Sorting, placed: bool, beside: int | None
+) -> list[Value]:
     """The elements and, if asked for, their places from what was sorted."""
     found = keys
-    if placed and len(keys) == 1:
+    if beside is not None:
+        place = build.map("and", keys[0], build.constant((1 << beside) - 1, I32))
+        key = keys[0] if node.dtype is F32 else build.map("shr", keys[0], build.constant(beside, I32))
+        found = [key, place]
+    elif placed and len(keys) == 1:
         high = build.map("shr", keys[0], build.constant(32, I64))
         found = [build.convert(high, I32), build.convert(keys[0], I32)]
     key = build.map("not", found[0]) if how.descending else found[0]
     if node.dtype is F32:
         sign = build.map("shr", key, build.constant(31, I32))
         bits = build.map("xor", key, build.map("and", sign, build.constant(_LARGEST, I32)))
+        if beside is not None:
+            bits = build.map("and", bits, build.constant(-1 << beside, I32))
         key = build.bitcast(bits, F32)
     return [key, *found[1:]]
 

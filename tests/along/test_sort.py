@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from along_programs import DEVICES, elements, outputs
-from ml_dtypes import bfloat16
+from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2
 
 import gizml_tile as tile
 
@@ -69,13 +69,28 @@ def test_in_simulation(device, shape):
     check(device, x, 1, shape[1], descending=False, placed=False)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.int8, np.uint8, np.int32, np.int64])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *(np.float16, bfloat16, float8_e4m3fn, float8_e5m2),
+        *(np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64),
+    ],
+)
 @pytest.mark.parametrize("device", [None, ("cuda", "sm_90a"), ("hip", "gfx1100"), ("metal", "apple9")])
 def test_types(device, dtype):
-    x = elements((4, 64), dtype)
+    x = elements((4, 64), dtype, wild=True)
+    if np.dtype(dtype).kind in "iu":
+        info = np.iinfo(dtype)
+        x[:, ::9], x[:, 1::9] = info.min, info.max
     check(device, x, 1, 64, descending=False)
+    check(device, x, 1, 64, descending=True)
     check(device, x, 1, 8, descending=True)
     check(device, x, 0, 2, descending=True, placed=False)
+
+
+@pytest.mark.parametrize("columns", [8192, 16384])
+def test_places_that_fit_beside_an_f16_and_those_that_do_not(columns):
+    check(("cuda", "sm_90a"), elements((1, columns), np.float16, wild=True), 1, 4, descending=True)
 
 
 @pytest.mark.parametrize("warps", [1, 2, 4, 8])
