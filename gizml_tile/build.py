@@ -53,6 +53,18 @@ def stored_simplified(program: Callable[[], TileProgram], may_alias: bool, diges
     return made
 
 
+def stored_program(digest: str) -> TileProgram | None:
+    """The program that `store_program` kept for a trace."""
+    entry = disk_cache.get(f"traced {digest} {versions()}")
+    return None if entry is None else stored.restore(entry.data)
+
+
+def store_program(digest: str, program: TileProgram) -> None:
+    """Keep a program as it was traced, for what is made of that and not of the simplified one."""
+    key = f"traced {digest} {versions()}"
+    disk_cache.put(key, disk_cache.Entry({}, stored.store(program)), f"trace of {program.name}")
+
+
 def ragged(program: TileProgram) -> tuple[Ragged, ...]:
     """The lines of a program that count what blocks read past the end of tensors."""
     from gizml_tile.lowering.tile_passes.edges import find_ragged

@@ -7,7 +7,7 @@ launch's own live for as long as it runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -186,14 +186,44 @@ def _name(program: TileProgram, node: Node) -> str:
     return program.tensors[tensor_of(node)].name
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What launches of one kind have in common: how large the further tensors are, where they began in
+    ``units`` of alignment, and of each step the code, the numbers of its tensors, its grid, whether whole."""
+
+    sizes: list[int]
+    units: list[int]
+    launches: list[tuple[Any, tuple[int, ...], Grid, bool]]
+
+
+# What an address leaves over after this says all that code may rest on.
+_UNIT_BYTES = 16
+# More kinds of launches than this of one kernel take turns, and the oldest is forgotten.
+_KINDS = 64
+
+
+def _kind(tensors: Sequence[TensorInfo], scalars: Sequence[int | float], grid: Grid) -> Hashable:
+    """What code and checks of a launch rest on: not where its tensors are, but which of them meet."""
+    stretches = [each.extent for each in tensors]
+    meeting = [
+        (one, other)
+        for one, (low, high) in enumerate(stretches)
+        for other, (start, end) in enumerate(stretches[:one])
+        if max(low, start) < min(high, end)
+    ]
+    described = [(each.dtype, each.shape, each.strides, each.pointer % _UNIT_BYTES) for each in tensors]
+    return tensors[0].device, grid, tuple(scalars), tuple(described), tuple(meeting)
+
+
 class ExactKernel:
     """The code of a launch with exact sums, for the CPU or a GPU."""
 
-    def __init__(self, program: TileProgram, target: Target | None) -> None:
+    def __init__(self, program: TileProgram, target: Target) -> None:
         self._sums = ExactSums.of(program)
-        self._target = target
+        self._target = None if target.kind == "cpu" else target
         self._simplified: dict[tuple[int, bool], TileProgram] = {}
         self._built: dict[Any, Any] = {}
+        self._known: dict[Hashable, _Known] = {}
 
     def loaded(self, ordinal: int) -> None:
         """What a device needs of it is loaded when it is launched."""
@@ -209,29 +239,52 @@ class ExactKernel:
         stream: object = None,
     ) -> None:
         """Launch step after step; on a GPU in the order of a stream."""
-        self._sums.check(tensors)
-        sizes = self._sums.sizes(tensors)
+        kind = _kind(tensors, scalars, grid)
+        known = self._known.get(kind)
+        if known is None:
+            self._sums.check(tensors)
+        sizes = self._sums.sizes(tensors) if known is None else known.sizes
         if self._target is None:
             rooms = [np.empty(size, np.uint8) for size in sizes]
             places = [(room.ctypes.data, room) for room in rooms]
-            self._run([*tensors, *self._sums.further(tensors, places)], scalars, grid)
+            self._run(kind, tensors, places, scalars, grid)
             return
         memory = import_module(f"gizml_tile.runtime.{self._target.kind}.memory")
         with memory.lent(tensors, sizes, stream) as (places, on_stream):
-            self._run([*tensors, *self._sums.further(tensors, places)], scalars, grid, *on_stream)
+            self._run(kind, tensors, places, scalars, grid, *on_stream)
 
     def _run(
-        self, tensors: Sequence[TensorInfo], scalars: Sequence[int | float], grid: Grid, *stream: object
+        self,
+        kind: Hashable,
+        tensors: Sequence[TensorInfo],
+        places: Sequence[tuple[int, Any]],
+        scalars: Sequence[int | float],
+        grid: Grid,
+        *stream: object,
     ) -> None:
+        every = [*tensors, *self._sums.further(tensors, places)]
+        units = [place % _UNIT_BYTES for place, _ in places]
+        known = self._known.get(kind)
+        if known is None or known.units != units:
+            # All steps can be made, or nothing is launched.
+            known = _Known(self._sums.sizes(tensors), units, self._launches(every, scalars, grid))
+            while len(self._known) >= _KINDS:
+                self._known.pop(next(iter(self._known)))
+            self._known[kind] = known
+        for code, numbers, own, whole in known.launches:
+            code([every[number] for number in numbers], () if whole else scalars, own, *stream)
+
+    def _launches(
+        self, tensors: Sequence[TensorInfo], scalars: Sequence[int | float], grid: Grid
+    ) -> list[tuple[Any, tuple[int, ...], Grid, bool]]:
         launches = []
         for number, step in enumerate(self._sums.steps):
             infos = [tensors[each] for each in step.tensors]
             own, numbers = step.grid(infos, grid), () if step.whole else scalars
             if 0 not in own:
-                launches.append((self._code(number, infos, numbers, own), infos, numbers, own))
-        # All of them can be made, or nothing is launched.
-        for code, *given in launches:
-            code(*given, *stream)
+                code = self._code(number, infos, numbers, own)
+                launches.append((code, step.tensors, own, step.whole))
+        return launches
 
     def _code(
         self, number: int, infos: Sequence[TensorInfo], scalars: Sequence[int | float], grid: Grid

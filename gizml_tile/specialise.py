@@ -34,6 +34,7 @@ from gizml_tile.recording import sites
 from gizml_tile.reporting import Records, records
 from gizml_tile.runtime.tensors import TensorInfo, describe, on_devices
 from gizml_tile.slow import warn_slow
+from gizml_tile.target import Target, target
 from gizml_tile.text import text
 
 
@@ -119,14 +120,16 @@ def launch(
     executable(infos, prepared.scalars, request.grid, *on_stream)
     if prepared.records is not None:
         prepared.records.tell()
-    if prepared.variant.exact:  # several programs, which nothing repeats natively
+    if isinstance(wanted, Target):  # several programs, which nothing repeats natively
         return prepared.results(), None
     return prepared.results(), Launched(request, prepared, wanted, executable)
 
 
-def layout_on(device: str, request: Request, prepared: Prepared) -> Layout | GpuLayout:
-    """What code for a launch on a device is compiled for."""
+def layout_on(device: str, request: Request, prepared: Prepared) -> Layout | GpuLayout | Target:
+    """What code for a launch on a device is made for: of several programs each has a layout of its own."""
     infos = prepared.infos
+    if prepared.variant.exact:
+        return target("cpu", None) if device == "cpu" else gpu.target_of(device, infos[0].pointer)
     wanted = layout(infos, prepared.variant.written, request.grid)
     if device == "cpu":
         return wanted
@@ -158,7 +161,7 @@ def code(
     traces: Traces,
     request: Request,
     prepared: Prepared,
-    wanted: Layout | GpuLayout,
+    wanted: Layout | GpuLayout | Target,
     *,
     tell: bool = True,
 ) -> Callable[..., None]:
@@ -174,11 +177,10 @@ def code(
     with lock():
         if wanted not in variant.built:
             traces.misses += 1
-            if variant.exact:
+            if isinstance(wanted, Target):
                 from gizml_tile.exact import ExactKernel
 
-                target = None if isinstance(wanted, Layout) else wanted.target
-                variant.built[wanted] = ExactKernel(program_of(variant, request), target)
+                variant.built[wanted] = ExactKernel(program_of(variant, request), wanted)
             elif isinstance(wanted, Layout):
                 program = functools.partial(program_of, variant, request)
                 variant.built[wanted] = build.executable(program, wanted, variant.digest)
@@ -187,7 +189,7 @@ def code(
                 simple = functools.partial(simplified_of, variant, request, may_alias)
                 made = functools.partial(variant.untold.add, wanted)
                 variant.built[wanted] = gpu.executable(simple, wanted, variant.digest, made)
-        if tell and wanted in variant.untold and not isinstance(wanted, Layout):
+        if tell and wanted in variant.untold and isinstance(wanted, GpuLayout):
             variant.untold.discard(wanted)
             program_made = simplified_of(variant, request, wanted.signature.may_alias)
             infos, grid, scalars = prepared.infos, prepared.grid, prepared.scalars
@@ -198,7 +200,8 @@ def code(
 def program_of(variant: Variant, request: Request) -> TileProgram:
     """The tile program of a trace, which is traced now if that was done in another process."""
     if variant.program is None:
-        variant.program = _trace(request).program
+        found = build.stored_program(variant.digest) if variant.exact else None
+        variant.program = _trace(request).program if found is None else found
     return variant.program
 
 
@@ -228,6 +231,7 @@ def _stored(traces: Traces, request: Request) -> Variant | None:
         tuple(facts["writes"]),
         None,
         digest,
+        exact=facts["exact"],
         ragged=tuple(
             Ragged(message, filename, line, tuple(map(tuple, ends)))
             for message, filename, line, ends in facts["ragged"]
@@ -250,7 +254,7 @@ def _traced(traces: Traces, request: Request) -> Variant:
     if found is None:
         return variant
     variant.tables = found
-    digest = None if found or variant.records is not None or variant.exact else _digest(request)
+    digest = None if found or variant.records is not None else _digest(request)
     if digest:
         variant.digest = digest
         facts = {
@@ -259,9 +263,12 @@ def _traced(traces: Traces, request: Request) -> Variant:
                 [each.captured, each.number] if isinstance(each, Source) else each for each in variant.scalars
             ],
             "writes": variant.writes,
+            "exact": variant.exact,
             "ragged": [dataclasses.astuple(each) for each in variant.ragged],
         }
         build.store_trace(digest, request.name, facts)
+        if variant.exact:  # whose steps are made of it in each process
+            build.store_program(digest, traced.program)
     traces.keep(request.key, variant)
     return variant
 

@@ -85,6 +85,37 @@ def test_a_second_process_neither_rewrites_nor_compiles(program, folder):
     assert kept(folder) == entries
 
 
+EXACT = """
+import sys
+import numpy as np
+import gizml_tile as tile
+
+@tile.kernel(grid=lambda x, **_: tile.cdiv(x.shape[0], 64))
+def kernel(p, x, at, y):
+    i = p.id(0)
+    p.write(y, [64]).scatter_add(p.read(x, [64])[i], [p.read(at, [64])[i]], deterministic=True)
+
+x, at, y = np.arange(100, dtype=np.float32), np.arange(100, dtype=np.int32) % 7, np.zeros(7, np.float32)
+kernel(x, at, y)
+assert np.array_equal(y, [x[at == each].sum() for each in range(7)]), y
+"""
+
+
+def test_a_second_process_neither_rewrites_nor_compiles_deterministic_sums(tmp_path, folder):
+    file = tmp_path / "exact.py"
+    file.write_text(EXACT + REPORT)
+
+    def run():
+        result = subprocess.run([sys.executable, file], capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    assert run()["heavy"] == ["libcst", "llvmlite"]
+    entries = kept(folder)
+    assert run() == {"heavy": [], "info": [0, 1, 1]}
+    assert kept(folder) == entries
+
+
 CHANGES = [
     ("SCALE = 2.0", "SCALE = 3.0"),
     ("return x + 1.0", "return 1.0 + x.abs()"),
