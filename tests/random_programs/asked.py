@@ -14,7 +14,7 @@ import along
 from programs import INDEX, Literal, Type
 
 from gizml_tile.dtypes import BF16, F16, F32, F64, I16, I32, I64, U8, U16, U32, U64, DType
-from gizml_tile.nodes import UNARY_DOUBLE, UNARY_FLOAT
+from gizml_tile.nodes import UNARY_FLOAT
 
 if TYPE_CHECKING:
     from writer import Writer
@@ -84,7 +84,7 @@ def _along(dtype: DType, name: str) -> Ask:
 
 _ALONG = ["sort", "topk", "reduce", "scan"]
 DOUBLES: list[Ask] = [
-    *(partial(function, dtype=F64, name=name) for name in sorted(UNARY_DOUBLE)),
+    *(partial(function, dtype=F64, name=name) for name in sorted(UNARY_FLOAT)),
     *(_along(F64, name) for name in _ALONG),
     partial(addition, dtype=F64, how="add"),
     *(partial(number, dtype=F64, name=name) for name in ("iota", "value")),
