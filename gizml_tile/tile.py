@@ -212,9 +212,10 @@ class Tile(Functions, AlongAxis, Shaping, Packed):
 
         With ``random``, a U32 tile as ``p.random`` gives, a float is rounded up or down to a narrower float
         type by chance: of F32's 24 bits k are dropped (16 to BF16, 13 to F16, 20 to FP8, 21 to E5M2), the
-        lowest k random bits are added to them in the size of the number, and the k bits cleared. Where the
-        type has its subnormal numbers (all but BF16) the size is cut to units of 2^-k of their spacing
-        first. Overflow is as without it, infinities and NaN stay.
+        lowest k random bits are added to them in the size of the number, and the k bits cleared. Of F64's 53
+        bits 29 more are, of which the 32 uppermost have random bits added. Where the type has its subnormal
+        numbers (all but BF16 of F32) the size is cut to units of 2^-k of their spacing first. Overflow is as
+        without it, infinities and NaN stay.
         """
         kind = storage_type(dtype, "to")
         if random is not None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from exact import all_patterns
 from floats import SPECIAL, same, sample
-from stochastic import FORMATS, rounded
+from stochastic import DOUBLE_FORMATS, FORMATS, rounded
 from test_methods import DEVICES, computed
 
 import gizml_tile as tile
@@ -26,6 +26,29 @@ def test_the_rule(dtype: Any, device: str, arch: str) -> None:
     bits[len(SPECIAL) : 2 * len(SPECIAL)] = -1
     kind = to_numpy(dtype)
     result = computed(lambda t, r: t.to(dtype, random=r), [x, bits], kind, device, arch)
+    with np.errstate(all="ignore"):
+        wanted = np.where(np.isnan(x), np.float32(np.nan), rounded(x, bits, dtype).astype(np.float32))
+    wrong = ~same(result.astype(np.float32), wanted.astype(np.float32))
+    assert not wrong.any(), (x[wrong][:3], bits[wrong][:3], result[wrong][:3], wanted[wrong][:3])
+
+
+@pytest.mark.parametrize("device, arch", DEVICES[:-1])  # Apple's GPUs have no F64
+@pytest.mark.parametrize("dtype", DOUBLE_FORMATS, ids=str)
+def test_the_rule_for_doubles(dtype: Any, device: str, arch: str) -> None:
+    random = np.random.default_rng(3)
+    near = np.ldexp(random.uniform(-2, 2, 4000), random.integers(-32, 10, 4000))
+    far = np.ldexp(random.uniform(-2, 2, 1000), random.integers(-1080, 1023, 1000))
+    # Next to numbers that are there, below and above them by less than any random bit, and by some.
+    held = near[:1000].astype(to_numpy(dtype)).astype(np.float64)
+    beside = held * (1 + random.choice([2.0**-52, -(2.0**-53), 2.0**-40, 2.0**-30], 1000))
+    ends = [np.finfo(np.float64).max, 2.0**128, 2.0**128 * (1 - 2.0**-53), 5e-324, 2.0**-149, 0.7 * 2.0**-149]
+    special = np.array([0.0, np.inf, np.nan, 448, 464, 470, 57344, 61440, 65504, 65520, *ends])
+    special = np.concatenate([special, -special])
+    x = np.concatenate([special, special, near, far, held, beside])
+    bits = random.integers(-(2**31), 2**31, x.size).astype(np.int32)
+    bits[: len(special)] = 0
+    bits[len(special) : 2 * len(special)] = -1
+    result = computed(lambda t, r: t.to(dtype, random=r), [x, bits], to_numpy(dtype), device, arch)
     with np.errstate(all="ignore"):
         wanted = np.where(np.isnan(x), np.float32(np.nan), rounded(x, bits, dtype).astype(np.float32))
     wrong = ~same(result.astype(np.float32), wanted.astype(np.float32))

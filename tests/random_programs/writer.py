@@ -94,11 +94,6 @@ class Writer:
             self.owner.float_dtype()
         )
 
-    def narrow(self) -> str:
-        """Floats of at most 32 bits."""
-        found = self.pick(lambda t: t.dtype is not None and t.dtype.is_float and t.dtype is not F64)
-        return found or self.read(self.random.choice(FLOATS))
-
     def integer_tile(self) -> str:
         found = self.pick(lambda t: t.dtype is not None and t.dtype.is_integer)
         if found is None or self.random.random() < 0.15:
@@ -227,13 +222,13 @@ class Writer:
 
     def chance(self) -> str:
         """A number rounded by random bits."""
-        a = self.narrow()
+        a = self.floats()
         is_bits = lambda t: t.dtype in (I32, U32) and t.shape in ((1, 1), self.names[a].shape)
         bits = self.pick(is_bits)
         if bits is None:
             shape = self.names[a].shape
             bits = self.emit("random", Type(U32, shape), self.index(), attr=(7, shape, "bits"))
-        dtype = self.random.choice([BF16, F16, FP8, E5M2])
+        dtype = self.random.choice([BF16, F16, FP8, E5M2, *[F32] * (self.real(a) is F64)])
         return self.emit("chance", Type(dtype, self.names[a].shape), a, bits, attr=dtype)
 
     def number(self) -> float:
@@ -262,7 +257,7 @@ class Writer:
         a = self.floats()
         is_float = lambda t: t.dtype is not None and t.dtype.is_float
         names = "clamp fma copysign floormod rem isnan isinf isfinite".split()
-        names = names if self.owner.ieee else [*names, "pow"]
+        names = names if self.owner.ieee else [*names, *["pow"] * (1 + 2 * (self.real(a) is F64))]
         name = self.random.choice(names)
         if name.startswith("is"):
             return self.emit(name, Type(MASK, self.names[a].shape), a)
