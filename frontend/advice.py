@@ -8,7 +8,10 @@ _INSTEAD = {
     "return": "all of it is recorded; assign the value to a name and return it at the end",
     "yield": "Python runs the body once, to record it; collect the values after it",
     "await": "Python runs the body once, to record it; await before it",
-    "while": "the number of turns is known at run time only; write `for k in range(...)`",
+    "while": (
+        "its condition has to compare indices already before the first turn, as with `n = p.int(0)`; or "
+        "write `for k in range(...)`"
+    ),
     "assert": "it is known at run time only; assert shapes and constants",
     "match": "it is known at run time only; compare, and choose with `x if m else y`",
     "if": "name the values first, then choose with `x if m else y`",
@@ -27,7 +30,8 @@ STORE = (
 )
 WHILE_MASK = (
     "`while` on a mask of data: each element has its own answer, and the loop ends for all; compare "
-    "indices, or loop over a range and keep the old value with `x if m else y`"
+    "indices (of what the program stored in a tensor In.index makes one), or loop over a range and keep the "
+    "old value with `x if m else y`"
 )
 INPUT = (
     "an input is not written; C = p.write(tensor, block) names the same tensor to store in, C[i, j] = tile"
