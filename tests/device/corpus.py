@@ -22,6 +22,7 @@ import elementwise_cases
 import numpy as np
 import patterns
 import port_cases
+import port_launches
 import product_cases
 import row_cases
 import shape_cases
@@ -362,6 +363,7 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
     "attention": partial(attention_example, 200, 64, False),
     "attention, causal": partial(attention_example, 204, 64, True),
     "attention, D 128": partial(attention_example, 102, 128, False),
+    **port_launches.PORTS,
 } | {f"pattern: {name}": partial(pattern_example, name) for name in patterns.patterns()}
 
 
