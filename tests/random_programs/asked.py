@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import addressing
 import along
-from programs import INDEX, Literal, Type
+from programs import INDEX, Arg, Literal, Type
 
 from gizml_tile.dtypes import BF16, F16, F32, F64, I16, I32, I64, U8, U16, U32, U64, DType
 from gizml_tile.nodes import UNARY_FLOAT
@@ -78,6 +78,30 @@ def fused(writer: Writer, dtype: DType) -> str:
     return writer.emit("fma", Type(dtype, writer.names[a].shape), a, factor, addend)
 
 
+def neighbours(writer: Writer, dtype: DType) -> str:
+    """Blocks of a tensor a few elements apart, as of a stencil: the larger of what is at each place."""
+    random, owner = writer.random, writer.owner
+    shape = (random.choice([1, 4, 8]), random.choice([64, 128]))
+    view = owner.input(dtype, shape)
+    axes = len(owner.tensor(view.tensor).axes)
+    corner: list[Arg] = [writer.index() for _ in range(axes)]
+    if random.random() < 0.6 and isinstance(corner[-1], str):
+        corner[-1] = writer.emit("mul", INDEX, corner[-1], Literal(random.choice([8, 16])))
+    found = ""
+    for _ in range(random.randrange(2, 5)):
+        places = list(corner)
+        for axis in range(axes - len(view.block), axes):
+            place, shift = corner[axis], random.randrange(-2, 3)
+            if isinstance(place, Literal):
+                places[axis] = Literal(int(place.value) + shift)
+            elif shift:
+                places[axis] = writer.emit("add", INDEX, place, Literal(shift))
+        read = writer.emit("read", Type(dtype, shape), *places, attr=(view.name, "window"))
+        kind = Type(dtype if dtype.is_integer else writer.real(read), shape)
+        found = writer.emit("maximum", kind, found, read) if found else read
+    return found
+
+
 def _along(dtype: DType, name: str) -> Ask:
     return lambda writer: along.drawn(writer, writer.read(dtype), name)
 
@@ -89,6 +113,7 @@ DOUBLES: list[Ask] = [
     partial(addition, dtype=F64, how="add"),
     *(partial(number, dtype=F64, name=name) for name in ("iota", "value")),
     partial(fused, dtype=F64),
+    partial(neighbours, dtype=F64),
     partial(conversion, source=U64, name="bitcast", dtype=F64),
     partial(conversion, source=F64, name="bitcast", dtype=U64),
 ]
@@ -100,6 +125,7 @@ OTHERS: list[Ask] = [
     partial(addition, dtype=F16, how="max"),
     *(partial(number, dtype=F32, name=name) for name in ("iota", "value")),
     partial(fused, dtype=F32),
+    *(partial(neighbours, dtype=dtype) for dtype in (F32, F16, BF16, I32)),
     *(partial(conversion, source=I32, name="to", dtype=dtype) for dtype in (I16, U16, U32, U64)),
     *(partial(conversion, source=source, name="bitcast", dtype=U32) for source in (F32, I32)),
     partial(conversion, source=U32, name="bitcast", dtype=F32),
