@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..dtypes import F32
@@ -41,6 +41,18 @@ def of_arguments(arguments: Sequence[Any]) -> tuple[Parameter, ...]:
         )
         for each in arguments
     )
+
+
+def described(artifact: Any) -> dict[str, Any]:
+    """Everything of an artifact but its text, in a form that fits JSON."""
+    facts = asdict(artifact)
+    del facts["text"]
+    return facts
+
+
+def facts_of(metadata: dict[str, Any]) -> dict[str, Any]:
+    """What `described` told of an artifact, as its fields."""
+    return metadata | {"parameters": tuple(Parameter(**each) for each in metadata["parameters"])}
 
 
 def words(

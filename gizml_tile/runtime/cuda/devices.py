@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ...errors import TileError, here
+from ..loading import Devices
 from . import driver
 
 # Code for an architecture with a letter has its matrix instructions, and runs on that one alone.
@@ -50,27 +50,6 @@ class Device:
         return f"{self.name} {self.arch} {self.processors}"
 
 
-_known: dict[int, Device] = {}
-
-
-def device(ordinal: int) -> Device:
-    """A device by its number. Raises TileError where there is none, or none that is known."""
-    found = _known.get(ordinal)
-    if found is None:
-        found = _known[ordinal] = _opened(ordinal)
-    return found
-
-
-def forget() -> None:
-    """Ask the driver again at the next use."""
-    _known.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    # In a fork every use of the driver then says that it is one.
-    os.register_at_fork(after_in_child=forget)
-
-
 def _opened(ordinal: int) -> Device:
     what = f"cuda:{ordinal}"
     count = driver.call("cuDeviceGetCount", doing=what)
@@ -105,6 +84,10 @@ def _opened(ordinal: int) -> Device:
         handle,
         driver.call("cuDevicePrimaryCtxRetain", handle, doing=f"{what} cannot be used"),
     )
+
+
+_devices = Devices(_opened)
+device, forget = _devices.device, _devices.forget
 
 
 @contextmanager

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...errors import TileError, here
+from ..library import Library
+from ..library import is_capture as is_capture
 
 # Addresses of functions are asked for as of this version; parameters of a later one may differ.
 _VERSION = 12000
-_SUCCESS = 0
 _NOT_INITIALIZED, _NO_DEVICE = 3, 100
 INVALID_IMAGE, NO_BINARY, UNSUPPORTED_PTX = 200, 209, 222
 NOT_READY = 600
-_CAPTURE = range(900, 911)
 
 _EARLIER = (
     "a launch before this one failed on the GPU, and the process must be started again; with "
@@ -43,32 +43,6 @@ _ADVICE = {
 }
 
 
-class _State:
-    """The bindings once they are imported and initialised, and the process that did."""
-
-    bindings: Any = None
-    process = 0
-
-
-def bindings() -> Any:
-    """``cuda.bindings.driver``, initialised. Raises TileError without the package, a driver or a device."""
-    if _State.bindings is None:
-        _State.bindings = _initialised(_imported())
-        _State.process = os.getpid()
-    elif _State.process != os.getpid():
-        raise TileError(
-            "CUDA was used before this process was forked, and its driver does not live on in a fork; "
-            + _SPAWN,
-            here(),
-        )
-    return _State.bindings
-
-
-def forget() -> None:
-    """Import and initialise again at the next use."""
-    _State.bindings = None
-
-
 def _imported() -> Any:
     try:
         return importlib.import_module("cuda.bindings.driver")
@@ -79,7 +53,9 @@ def _imported() -> Any:
         ) from None
 
 
-def _initialised(module: Any) -> Any:
+def _start() -> Any:
+    """``cuda.bindings.driver``, initialised."""
+    module = _imported()
     try:
         code = int(module.cuInit(0)[0])
     except Exception as error:  # the bindings raise many kinds where no library is found
@@ -90,41 +66,39 @@ def _initialised(module: Any) -> Any:
         seen = os.environ.get("CUDA_VISIBLE_DEVICES")
         more = "" if seen is None else f" (CUDA_VISIBLE_DEVICES={seen})"
         raise TileError(f"the CUDA driver sees no GPU{more}", here())
-    if code != _SUCCESS:
+    if code:
         forked = f"; if another library used CUDA before a fork, {_SPAWN}" if code == _NOT_INITIALIZED else ""
         raise TileError(f"the CUDA driver does not start: {_told(module, code)}{forked}", here())
     return module
 
 
-def attempt(name: str, *args: Any) -> tuple[int, Any]:
-    """The driver's status and what it returned: nothing, one value, or a tuple of several."""
-    status, *values = getattr(bindings(), name)(*args)
-    return int(status), values[0] if len(values) == 1 else tuple(values) or None
+def _told(module: Any, status: int) -> str:
+    """A status in the driver's own words."""
+    words = []
+    for function in ("cuGetErrorString", "cuGetErrorName"):
+        error, text = getattr(module, function)(_status(module, status))
+        if int(error) == 0 and text:
+            words.append(text.decode() if isinstance(text, bytes) else str(text))
+    if len(words) < 2:
+        return f"the CUDA driver answered {status}"
+    return f"the CUDA driver answered '{words[0]}' ({words[1]})"
 
 
-def call(name: str, *args: Any, doing: str) -> Any:
-    """What a function of the driver's returned. Raises TileError that starts with ``doing``."""
-    status, value = attempt(name, *args)
-    if status != _SUCCESS:
-        raise refused(status, doing)
-    return value
+def _status(module: Any, status: int) -> Any:
+    try:
+        return module.CUresult(status)
+    except ValueError:
+        return status
 
 
-def refused(status: int, doing: str) -> TileError:
-    """The error for a status of the driver's, with what can be done about it."""
-    told = _told(bindings(), status)
-    advice = _ADVICE.get(status)
-    return TileError(f"{doing}: {told}" + (f"; {advice}" if advice else ""), here())
-
-
-def is_capture(status: int) -> bool:
-    """Whether a status says that a stream which is being captured does not allow what was asked."""
-    return status in _CAPTURE
-
-
-def constant(enumeration: str, name: str) -> Any:
-    """A named constant of the driver's, such as ``constant("CUjit_option", "CU_JIT_LOG_VERBOSE")``."""
-    return getattr(getattr(bindings(), enumeration), name)
+_library = Library(
+    _start,
+    _told,
+    _ADVICE,
+    f"CUDA was used before this process was forked, and its driver does not live on in a fork; {_SPAWN}",
+)
+bindings, forget = _library.bindings, _library.forget
+attempt, call, refused, constant = _library.attempt, _library.call, _library.refused, _library.constant
 
 
 @contextmanager
@@ -142,22 +116,3 @@ def address(name: str) -> int:
     """The address of a function of the driver's. Raises TileError where the driver lacks it."""
     found = call("cuGetProcAddress", name.encode(), _VERSION, 0, doing=f"the CUDA driver lacks {name}")
     return int(found[0])
-
-
-def _told(module: Any, status: int) -> str:
-    """A status in the driver's own words."""
-    words = []
-    for function in ("cuGetErrorString", "cuGetErrorName"):
-        error, text = getattr(module, function)(_status(module, status))
-        if int(error) == _SUCCESS and text:
-            words.append(text.decode() if isinstance(text, bytes) else str(text))
-    if len(words) < 2:
-        return f"the CUDA driver answered {status}"
-    return f"the CUDA driver answered '{words[0]}' ({words[1]})"
-
-
-def _status(module: Any, status: int) -> Any:
-    try:
-        return module.CUresult(status)
-    except ValueError:
-        return status

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ...errors import TileError, here
 from .. import disk_cache
+from ..loading import Loading
 from ..parameters import words
 from ..streams import order, ordered
 from ..tensors import TensorInfo
@@ -54,22 +54,12 @@ class CudaKernel:
 
     def __init__(self, artifact: Artifact, code: bytes = b"", report: Report | None = None) -> None:
         self.artifact = artifact
-        self._code = code
-        self._report = report or Report()
-        self._loaded: dict[int, Loaded] = {}
-        self._lock = threading.Lock()
+        known = report or Report()
+        self._loading = Loading(driver.bindings, lambda ordinal: load(artifact, code, known, device(ordinal)))
 
     def loaded(self, ordinal: int) -> Loaded:
         """The kernel on a device, loaded where it is not yet. Raises TileError where it cannot be."""
-        found = self._loaded.get(ordinal)
-        if found is not None:
-            return found
-        # Before the lock: a fork must hear that it is one, not wait for a thread that it does not have.
-        driver.bindings()
-        with self._lock:
-            if ordinal not in self._loaded:
-                self._loaded[ordinal] = load(self.artifact, self._code, self._report, device(ordinal))
-            return self._loaded[ordinal]
+        return self._loading.on(ordinal)
 
     def fast_call(self, call: Call) -> FastCall | None:
         """A callable that repeats a launch of this kernel natively; None where there can be none."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import TileError, here
+from ..loading import require_room
 from . import driver
 from .artifact import Artifact
 from .assembler import Report, report_of
@@ -36,18 +37,7 @@ def load(artifact: Artifact, code: bytes, known: Report, device: Device) -> Load
     Raises TileError where the device lacks what the kernel needs, or the driver cannot assemble it.
     """
     what = f"kernel {artifact.entry}"
-    if artifact.workgroup_memory > device.workgroup_memory:
-        raise TileError(
-            f"{what} needs {artifact.workgroup_memory} bytes of workgroup memory, and {device.name} has "
-            f"{device.workgroup_memory}; use smaller blocks or fewer stages",
-            here(),
-        )
-    if artifact.threads > device.threads:
-        raise TileError(
-            f"{what} has {artifact.threads} threads in a workgroup, and {device.name} takes "
-            f"{device.threads}; use fewer warps",
-            here(),
-        )
+    require_room(what, artifact, device, device.name)
     with current(device), driver.relaxed(what):
         module, log = _module(artifact, code, what)
         function = driver.call("cuModuleGetFunction", module, artifact.entry.encode(), doing=what)

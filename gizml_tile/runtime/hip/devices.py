@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ...errors import TileError, here
+from ..loading import Devices
 from . import driver
 
 _ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1200", "gfx1201")
@@ -32,27 +32,6 @@ class Device:
     def key(self) -> str:
         """What measurements on one device hold for: its name, architecture and compute units."""
         return f"{self.name} {self.arch} {self.units}"
-
-
-_known: dict[int, Device] = {}
-
-
-def device(ordinal: int) -> Device:
-    """A device by its number. Raises TileError where there is none, or none that is known."""
-    found = _known.get(ordinal)
-    if found is None:
-        found = _known[ordinal] = _opened(ordinal)
-    return found
-
-
-def forget() -> None:
-    """Ask the runtime again at the next use."""
-    _known.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    # In a fork every use of the runtime then says that it is one.
-    os.register_at_fork(after_in_child=forget)
 
 
 def _opened(ordinal: int) -> Device:
@@ -93,6 +72,10 @@ def properties(ordinal: int) -> Any:
 def text(name: str | bytes) -> str:
     """A name as hip-python has it, before version 10 as bytes."""
     return name.decode(errors="replace") if isinstance(name, bytes) else name
+
+
+_devices = Devices(_opened)
+device, forget = _devices.device, _devices.forget
 
 
 @contextmanager

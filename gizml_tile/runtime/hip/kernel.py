@@ -5,18 +5,18 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...errors import TileError, here
 from .. import disk_cache
-from ..parameters import words
+from ..loading import Loading, require_room
+from ..parameters import described, words
 from ..streams import order, ordered
 from ..tensors import TensorInfo
 from . import comgr, driver, streams
-from .artifact import Artifact, describe, restore
+from .artifact import Artifact, restore
 from .devices import Device, current, device, ordinal_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def made_with() -> str:
 def assembled(artifact: Artifact) -> disk_cache.Entry:
     """What to keep of a kernel on disk: its facts, its text and its code."""
     text, code = artifact.text.encode(), comgr.compile_text(artifact.text, artifact.arch)
-    return disk_cache.Entry(describe(artifact) | {"text_bytes": len(text)}, text + code)
+    return disk_cache.Entry(described(artifact) | {"text_bytes": len(text)}, text + code)
 
 
 def restored(entry: disk_cache.Entry) -> HipKernel:
@@ -58,21 +58,11 @@ class HipKernel:
 
     def __init__(self, artifact: Artifact, code: bytes) -> None:
         self.artifact = artifact
-        self._code = code
-        self._loaded: dict[int, Loaded] = {}
-        self._lock = threading.Lock()
+        self._loading = Loading(driver.bindings, lambda ordinal: _load(artifact, code, device(ordinal)))
 
     def loaded(self, ordinal: int) -> Loaded:
         """The kernel on a device, loaded where it is not yet. Raises TileError where it cannot be."""
-        found = self._loaded.get(ordinal)
-        if found is not None:
-            return found
-        # Before the lock: a fork must hear that it is one, not wait for a thread that it does not have.
-        driver.bindings()
-        with self._lock:
-            if ordinal not in self._loaded:
-                self._loaded[ordinal] = _load(self.artifact, self._code, device(ordinal))
-            return self._loaded[ordinal]
+        return self._loading.on(ordinal)
 
     def fast_call(self, call: Call) -> FastCall | None:
         """There is no native way to repeat a launch on these GPUs."""
@@ -122,18 +112,7 @@ def _load(artifact: Artifact, code: bytes, device: Device) -> Loaded:
     what = f"kernel {artifact.entry}"
     if artifact.arch != device.arch:
         raise TileError(f"{what} is for {artifact.arch}, and {device.name} is {device.arch}", here())
-    if artifact.workgroup_memory > device.workgroup_memory:
-        raise TileError(
-            f"{what} needs {artifact.workgroup_memory} bytes of workgroup memory, and {device.name} has "
-            f"{device.workgroup_memory}; use smaller blocks or fewer stages",
-            here(),
-        )
-    if artifact.threads > device.threads:
-        raise TileError(
-            f"{what} has {artifact.threads} threads in a workgroup, and {device.name} takes "
-            f"{device.threads}; use fewer warps",
-            here(),
-        )
+    require_room(what, artifact, device, device.name)
     with current(device):
         status, module = driver.attempt("hipModuleLoadData", code)
         if driver.is_capture(status):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from ..parameters import Parameter, of_arguments
+from ..parameters import Parameter, facts_of, of_arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,6 @@ def of_emitted(emitted: Any) -> Artifact:
     return Artifact(emitted.text, emitted.entry, emitted.threads, of_arguments(emitted.arguments))
 
 
-def describe(artifact: Artifact) -> dict[str, Any]:
-    """Everything of an artifact but its text, in a form that fits JSON."""
-    facts = asdict(artifact)
-    del facts["text"]
-    return facts
-
-
 def restore(metadata: dict[str, Any], text: str) -> Artifact:
-    """The artifact that `describe` told, with its text."""
-    facts = dict(metadata)
-    parameters = tuple(Parameter(**each) for each in facts.pop("parameters"))
-    return Artifact(text, parameters=parameters, **facts)
+    """The artifact that `described` told, with its text."""
+    return Artifact(text, **facts_of(metadata))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import TileError, here
 from .. import disk_cache
-from ..parameters import WORD_BYTES, words
+from ..parameters import WORD_BYTES, described, words
 from ..tensors import TensorInfo
-from .artifact import Artifact, describe, restore
+from .artifact import Artifact, restore
 from .shaders import compiler
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def made_with() -> str:
 
 def assembled(artifact: Artifact) -> disk_cache.Entry:
     """What to keep of a kernel on disk: its facts and its text."""
-    return disk_cache.Entry(describe(artifact), artifact.text.encode())
+    return disk_cache.Entry(described(artifact), artifact.text.encode())
 
 
 def restored(entry: disk_cache.Entry) -> MetalKernel:
