@@ -38,6 +38,80 @@ _THREADS = (
 )
 _NO_BARRIER = "a program needs no barriers and no workgroup memory of its own: the library places them"
 
+# Functions of NumPy and PyTorch whose method is called otherwise here.
+FUNCTIONS = _table(
+    {
+        "absolute fabs": "abs",
+        "negative": "neg",
+        "fmax": "maximum",
+        "fmin": "minimum",
+        "amax": "max",
+        "amin": "min",
+        "invert": "not_",
+        "rint nearbyint": "round",
+        "special_erf": "erf",
+        "expit": "sigmoid",
+        "sgn": "sign",
+        "fix": "trunc",
+        "subtract": "sub",
+        "multiply": "mul",
+        "divide true_divide": "div",
+        "floor_divide": "floordiv",
+        "remainder": "mod",
+        "power": "pow",
+        "less": "lt",
+        "greater": "gt",
+        "equal": "eq",
+        "not_equal": "ne",
+    }
+)
+
+
+def _arctangent(of: str, times: int = 1) -> str:
+    """Three times the tangent of half of the angle, which leaves at most pi/16 of it, then four terms."""
+    return (
+        f"write h = lambda t: t / (1 + (1 + t * t).sqrt()), then t = h(h(h({of}))), then "
+        f"{8 * times} * (t - t**3 / 3 + t**5 / 5 - t**7 / 7) (within 2^-20 of it)"
+    )
+
+
+# Functions that are made of those that are there: tests compute what is written here.
+_MATHEMATICS = {
+    "log10": "write {it}.log() * (1 / math.log(10))",
+    "exp10": "write 10 ** {it}",
+    "tan": "write {it}.sin() / {it}.cos()",
+    "sincos": "write {it}.sin(), {it}.cos()",
+    "sinh": "write e = abs({it}).expm1(), then (e + e / (e + 1)).copysign({it}) / 2",
+    "cosh": "write e = abs({it}).exp(), then (e + 1 / e) / 2",
+    "atan arctan": _arctangent("{it}"),
+    "asin arcsin": _arctangent("{it} / ((1 - {it}) * (1 + {it})).sqrt()"),
+    "atan2 arctan2": _arctangent("{it} / (y + ({it} * {it} + y * y).sqrt())", 2),
+    "acos arccos": _arctangent("((1 - {it}) / (1 + {it})).sqrt()", 2),
+    "asinh arcsinh": (
+        "write a = abs({it}), then (a + a * a / (1 + (1 + a * a).sqrt())).log1p().copysign({it})"
+    ),
+    "acosh arccosh": "write d = {it} - 1, then (d + (d * ({it} + 1)).sqrt()).log1p()",
+    "atanh arctanh": "write (2 * {it} / (1 - {it})).log1p() / 2",
+    "cbrt": "write (abs({it}) ** (1 / 3)).copysign({it})",
+    "hypot": "write ({it} * {it} + y * y).sqrt()",
+    "erfc": "write 1 - {it}.erf()",
+    "logsigmoid log_sigmoid log_expit": "write -(-{it}).softplus()",
+    "logaddexp": "write {it}.maximum(y) + (-abs({it} - y)).exp().log1p()",
+    "log_softmax": "write e = {it} - {it}.max(1), then e - e.exp().sum(1).log()",
+    "relu6": "write {it}.clamp(0, 6)",
+    "leaky_relu": "write {it}.maximum(0) + 0.01 * {it}.minimum(0)",
+    "elu": "write {it}.maximum(0) + {it}.minimum(0).expm1()",
+    "mish": "write {it} * {it}.softplus().tanh()",
+    "hardswish": "write {it} * ({it} + 3).clamp(0, 6) / 6",
+    "ldexp scalbn": "write {it} * 2**y",
+    "frac fract": "write {it} - {it}.trunc()",
+    "nan_to_num": "write {it}.isnan().select(0, {it})",
+    "fmod": "write {it}.rem(y)",
+    "ex2": "write {it}.exp2(approx=True)",
+    "lg2": "write {it}.log2(approx=True)",
+    "rcp": "write {it}.reciprocal(approx=True)",
+}
+
 TILE = _table(
     {
         "astype cast type float half int double bfloat16 bool": _CONVERT,
@@ -66,8 +140,7 @@ TILE = _table(
         "softmax": "write e = ({it} - {it}.max(1)).exp(), then e / e.sum(1)",
         "logsumexp": "write m = {it}.max(1), then m + ({it} - m).exp().sum(1).log()",
         "norm": "write ({it} * {it}).sum(axis).sqrt()",
-        "log10": "write {it}.log() * (1 / math.log(10))",
-        "tan": "write {it}.sin() / {it}.cos()",
+        **_MATHEMATICS,
         "logical_and": "write {it} & other, or {it}.and_(other)",
         "logical_or": "write {it} | other, or {it}.or_(other)",
         "logical_not": "write ~{it}, or {it}.not_()",
@@ -76,7 +149,7 @@ TILE = _table(
         "store": "a tile is stored in an output: C = p.write(tensor, block), then C[i, j] = {it}",
         "load": "a tile is read already: its values are computed with as they are",
     }
-)
+) | {word: f"write {{it}}.{method}(...)" for word, method in FUNCTIONS.items()}
 INDEX = _table(
     {
         "astype cast float int": "{it}.value() makes a tile of it, {it}.value(tile.I32) of integers",
@@ -210,30 +283,5 @@ NEEDLESS = _table(
         "allow_tf32 input_precision": 'write precision="tf32"',
         "mask": "a mask is given where a block is taken: A.at([i, k], mask=m), or A.window, A.gather",
         "boundary_check eviction_policy cache_modifier": "the library does that by itself",
-    }
-)
-# Functions of NumPy and PyTorch whose method is called otherwise here.
-FUNCTIONS = _table(
-    {
-        "absolute fabs": "abs",
-        "negative": "neg",
-        "fmax": "maximum",
-        "fmin": "minimum",
-        "amax": "max",
-        "amin": "min",
-        "invert": "not_",
-        "rint": "round",
-        "special_erf": "erf",
-        "fix": "trunc",
-        "subtract": "sub",
-        "multiply": "mul",
-        "divide true_divide": "div",
-        "floor_divide": "floordiv",
-        "remainder": "mod",
-        "power": "pow",
-        "less": "lt",
-        "greater": "gt",
-        "equal": "eq",
-        "not_equal": "ne",
     }
 )

@@ -2,8 +2,10 @@
 
 import copy
 import inspect
+import math
 import pickle
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -100,6 +102,61 @@ def test_advice_is_of_names_that_are_there():
         assert not hasattr(tile.Program, word), word
     for word in habits.FUNCTIONS.values():
         assert hasattr(tile.Tile, word), word
+
+
+MADE = {
+    "log10": np.log10,
+    "exp10": lambda x: 10.0**x,
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "arctan": np.arctan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan2": lambda x: np.arctan2(x, 0.75),
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "cbrt": np.cbrt,
+    "hypot": lambda x: np.hypot(x, 0.75),
+    "erfc": lambda x: 1 - np.vectorize(math.erf)(x),
+    "logsigmoid": lambda x: -np.log1p(np.exp(-x)),
+    "logaddexp": lambda x: np.logaddexp(x, 0.75),
+    "log_softmax": lambda x: x - np.log(np.exp(x).sum(1, keepdims=True)),
+    "relu6": lambda x: np.clip(x, 0, 6),
+    "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "mish": lambda x: x * np.tanh(np.log1p(np.exp(x))),
+    "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    "ldexp": lambda x: x * 2**0.75,
+    "frac": lambda x: np.modf(x)[0],
+    "nan_to_num": lambda x: x,
+    "fmod": lambda x: np.fmod(x, 0.75),
+    "ex2": np.exp2,
+    "lg2": np.log2,
+    "rcp": np.reciprocal,
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_functions_that_are_made_of_others_are_what_is_said(name):
+    """What stands after "write" is computed, in F32 and in F64."""
+    text, near, _ = habits.TILE[name].format(it="x").removeprefix("write ").partition(" (within 2^-20")
+    *steps, result = text.split(", then ")
+    low, high = {"acosh": (1.01, 30), "log10": (0.1, 30), "lg2": (0.1, 30)}.get(name, (-3, 3))
+    low, high = (-0.97, 0.97) if name in ("asin", "acos", "atanh") else (low, high)
+
+    def body(p, given, found):
+        names = {"x": p.read(given, [4, 16])[0, 0], "y": 0.75, "math": math}
+        for step in steps:
+            exec(step, names)
+        p.write(found, [4, 16])[0, 0] = eval(result, names)
+
+    for kind in (np.float32, np.float64):
+        given, found = np.linspace(low, high, 64, dtype=kind).reshape(4, 16), np.zeros((4, 16), kind)
+        tile.run(1, partial(body, given=given, found=found))
+        bound = 2.0**-20 if near or kind is np.float32 else 2.0**-48
+        assert np.allclose(found, MADE[name](given.astype(float)), rtol=bound, atol=bound)
 
 
 @pytest.mark.parametrize(
