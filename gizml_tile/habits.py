@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def _table(words: Mapping[str, str]) -> Mapping[str, str]:
+def _table(words: Mapping[str, str]) -> dict[str, str]:
     """A table in which each word of a key has the key's advice."""
     return {word: advice for key, advice in words.items() for word in key.split()}
 
