@@ -62,6 +62,16 @@ def powers(p, x, y, z, rests, *, BM=8, BN=32):
     p.write(rests, [BM, BN])[i, j] = a % b + b % 0.1
 
 
+@tile.kernel(grid=lambda x, BM, BN, **_: by_blocks(x, BM, BN))
+def by_chance(p, x, *outs, BM=8, BN=32):
+    """Rounded up or down by random bits."""
+    j, i = p.id(0), p.id(1)
+    a = p.read(x, [BM, BN])[i, j] * 100
+    drawn = p.random(7, (i * 100 + j) * 1000, [BM, BN])
+    for out, (_, dtype) in zip(outs, OUTS, strict=False):
+        p.write(out, [BM, BN])[i, j] = a.to(dtype, random=drawn)
+
+
 @tile.kernel(grid=lambda y, **_: tile.cdiv(y.shape[0], 4))
 def rows(p, x, order, places, running, y, *, COLUMNS=128):
     """Sums, and what has the same bits in whatever order."""
@@ -174,6 +184,11 @@ CASES = [
             np.concatenate([hard(20, 40)[::-1, ::-1][:10], numbers(10, 40, kind="f64") * 8]),
             *(room(20, 40, kind="f64") for _ in range(2)),
         ],
+    ),
+    Case(
+        "doubles, by chance",
+        by_chance,
+        lambda: [hard(10, 40), *(room(10, 40, kind=kind) for kind, _ in OUTS[:5])],
     ),
     Case(
         "doubles, rows",

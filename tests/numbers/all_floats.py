@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from exact import bits_of, round_float
-from floats import TRUE, same, ulps
+from floats import TRUE, documented, same, ulps
 from loops import VARIANTS, compile_loop, convert, unary
 
 from gizml_tile.dtypes import BF16, F16, F32, FP8, I64, DType, integer_range, to_numpy
+from gizml_tile.lowering import math
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.builder import float_text, splat
 from gizml_tile.runtime.compiler import compile_text, load_with_llvm
@@ -193,8 +194,9 @@ def main(names: list[str]) -> None:
 def line(name: str, worst: Worst) -> str:
     if name not in TRUE:
         return f"to {name}: {worst.different} of {worst.numbers} differ"
-    share = worst.nearest / worst.numbers
-    return f"{name}: {worst.error:.3f} ({worst.at!r}), {share:.2%}, {worst.different}"
+    share, said = worst.nearest / worst.numbers, documented(getattr(math, name))
+    more = f", MORE THAN the {said} that it says" if worst.error > said else ""
+    return f"{name}: {worst.error:.3f} ({worst.at!r}), {share:.2%}, {worst.different}{more}"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -70,6 +71,13 @@ def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return equal
     with np.errstate(invalid="ignore"):
         return equal | (np.isnan(a) & np.isnan(b))
+
+
+def documented(function: Callable[..., object]) -> float:
+    """How many ulp a function's docstring allows."""
+    found = re.search(r"at most ([\d.]+) ulp", function.__doc__ or "")
+    assert found, f"the docstring of {function} tells no bound"
+    return float(found[1])
 
 
 def ulps(result: np.ndarray, true: np.ndarray) -> np.ndarray:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import mpmath
 import numpy as np
+from floats import documented
 
 from gizml_tile.lowering.math import doubles
 
@@ -66,9 +66,7 @@ LIMITS = {
 
 def bound(name: str) -> float:
     """How many ulp a function's docstring allows."""
-    found = re.search(r"at most ([\d.]+) ulp", getattr(doubles, name).__doc__ or "")
-    assert found, f"the docstring of {name} tells no bound"
-    return float(found[1])
+    return documented(getattr(doubles, name))
 
 
 def arguments(name: str, count: int) -> np.ndarray:
