@@ -115,6 +115,27 @@ def in_order(p, x, y, *, COLUMNS, ROWS=1):
     p.write(y, [ROWS, COLUMNS])[i, 0] = p.read(x, [ROWS, COLUMNS])[i, 0].sort(1)[0]
 
 
+@tile.kernel(grid=lambda y, BR, BC, **_: (tile.cdiv(y.shape[1], BC), tile.cdiv(y.shape[0], BR)))
+def nine_points(p, x, w, y, *, BR=16, BC=256):
+    """A convolution with 3 x 3 weights of a plane, zeros around it."""
+    j, i = p.id(0), p.id(1)
+    X, W, total = p.read(x, [BR, BC]), p.read(w, [1, 1]), p.zeros([BR, BC])
+    for row in tile.unroll(range(3)):
+        for column in tile.unroll(range(3)):
+            total += X.window([i * BR + row - 1, j * BC + column - 1]) * W[row, column]
+    p.write(y, [BR, BC])[i, j] = total
+
+
+@tile.kernel(grid=lambda y, BR, BC, **_: (tile.cdiv(y.shape[1], BC), tile.cdiv(y.shape[0], BR)))
+def causal_convolution(p, x, w, y, *, BR=16, BC=256):
+    """Each channel's last four times by its four weights, as before a selective scan."""
+    j, i = p.id(0), p.id(1)
+    X, W, total = p.read(x, [BR, BC]), p.read(w, [1, BC]), p.zeros([BR, BC])
+    for back in tile.unroll(range(4)):
+        total += X.window([i * BR - back, j * BC]) * W[back, j]
+    p.write(y, [BR, BC])[i, j] = total
+
+
 @tile.kernel(grid=lambda h, C, **_: tile.cdiv(h.shape[1], C))
 def recurrence(p, a, b, h, *, T=16, C=32):
     """h[t] = a[t] h[t - 1] + b[t] for each channel, a block of times after the other."""

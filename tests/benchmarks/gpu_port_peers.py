@@ -105,6 +105,30 @@ def cross_entropy_kernel(logits, labels, loss, N: tl.constexpr, BLOCK: tl.conste
 
 
 @triton.jit
+def nine_points_kernel(x, w, y, M, N: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
+    rows = tl.program_id(1) * BR + tl.arange(0, BR)[:, None]
+    columns = tl.program_id(0) * BC + tl.arange(0, BC)[None, :]
+    total = tl.zeros((BR, BC), tl.float32)
+    for row in tl.static_range(3):
+        for column in tl.static_range(3):
+            r, c = rows + row - 1, columns + column - 1
+            inside = (r >= 0) & (r < M) & (c >= 0) & (c < N)
+            total += tl.load(x + r * N + c, mask=inside, other=0.0) * tl.load(w + row * 3 + column)
+    tl.store(y + rows * N + columns, total.to(y.dtype.element_ty))
+
+
+@triton.jit
+def causal_convolution_kernel(x, w, y, M, N: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
+    rows = tl.program_id(1) * BR + tl.arange(0, BR)[:, None]
+    columns = tl.program_id(0) * BC + tl.arange(0, BC)[None, :]
+    total = tl.zeros((BR, BC), tl.float32)
+    for back in tl.static_range(4):
+        taken = tl.load(x + (rows - back) * N + columns, mask=rows >= back, other=0.0)
+        total += taken * tl.load(w + back * N + columns)
+    tl.store(y + rows * N + columns, total.to(y.dtype.element_ty))
+
+
+@triton.jit
 def dropout_kernel(x, seed, y, SHARE: tl.constexpr, BLOCK: tl.constexpr):
     """Four numbers of each counter, for four quarters of a block."""
     first = tl.program_id(0) * BLOCK * 4 + tl.arange(0, BLOCK)

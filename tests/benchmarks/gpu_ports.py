@@ -394,6 +394,50 @@ def along_rows() -> Iterator[Case]:
         yield Case(f"{name}, f32 {x.shape[0]} x {n}", 8.0 * x.numel(), "TB/s", {"": mine}, made)
 
 
+def windows() -> Iterator[Case]:
+    """Convolutions of a few neighbours: 3 x 3 of a plane, and four times of each channel."""
+    convolve = torch.nn.functional
+    for name, kernel, peer, shape, dtype in (
+        ("3 x 3 points", ours.nine_points, "nine_points_kernel", (8192, 8192), torch.float32),
+        ("3 x 3 points", ours.nine_points, "nine_points_kernel", (8192, 8192), torch.float16),
+        ("four times", ours.causal_convolution, "causal_convolution_kernel", (65536, 4096), torch.bfloat16),
+    ):
+        plane = kernel is ours.nine_points
+        x, y = random(*shape, dtype=dtype), torch.empty(shape, device=DEVICE, dtype=dtype)
+        w = random(3, 3, dtype=torch.float32) if plane else random(4, shape[1], dtype=torch.float32)
+
+        def plain(x: torch.Tensor, w: torch.Tensor, plane: bool = plane) -> torch.Tensor:
+            if plane:
+                return convolve.conv2d(x[None, None], w[None, None], padding=1)[0, 0]
+            return convolve.conv1d(x.T[None], w.flip(0).T[:, None], padding=3, groups=len(x.T))[0, :, :-3].T
+
+        truth = lambda x=x, w=w, plain=plain: plain(x.double(), w.double())
+        low = w.to(dtype)
+        made = others(
+            torch=lambda x=x, low=low, plain=plain: lambda: plain(x, low),
+            Triton=by_triton(
+                lambda x=x, w=w, y=y, peer=peer, shape=shape: peers.in_line(
+                    getattr(peers, peer),
+                    lambda BR, BC, **_: (shape[1] // BC, shape[0] // BR),
+                    *(x, w, y, *shape),
+                    options=[
+                        {"BR": rows, "BC": columns, "num_warps": warps}
+                        for rows, columns in ((4, 256), (8, 128), (8, 256), (16, 128), (32, 128), (1, 1024))
+                        for warps in (4, 8)
+                    ],
+                ),
+                y,
+                truth,
+            ),
+        )
+        sizes = sides((16, 128), (16, 256), (32, 128), (32, 256), (8, 512))
+        allowed = 4 * F32_ERROR if dtype is torch.float32 else BF16_ERROR
+        mine = chosen(kernel, x, w, y, sizes=sizes, truth=truth, allowed=allowed)
+        kind = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}[dtype]
+        work = 2.0 * x.numel() * x.element_size()
+        yield Case(f"{name}, {kind} {shape[0]} x {shape[1]}", work, "TB/s", {"": mine}, made)
+
+
 def recurrences() -> Iterator[Case]:
     times, channels = 4096, 16384
     a = torch.rand(times, channels, device=DEVICE)
@@ -525,6 +569,7 @@ PORTS = (
     drops,
     positions,
     along_rows,
+    windows,
     recurrences,
     counts,
     quantised_products,
