@@ -62,12 +62,14 @@ def expand_reduce(x: Expansion, node: Node) -> Value:
 
 
 def whole(x: Expansion, param: Node, value: Value) -> Value:
-    """What a loop carried, after it: the sum of the lanes' parts, if it was in parts."""
+    """What a loop carried, after it: the sum of the threads' parts, if it was in parts."""
     if param not in x.plan.parts:
         return value
     total = x.plan.parts[param][0]
     assert isinstance(total.attr, int)
-    return _over_lanes(x.build, "add", value, _layout(x, total.args[0]).linear, total.attr)
+    layout = _layout(x, total.args[0])
+    value = _over_lanes(x.build, "add", value, layout.linear, total.attr)
+    return _over_warps(x, total, "add", value, layout)
 
 
 def _over_lanes(build: Builder, op: str, value: Value, linear: Linear, axis: int) -> Value:

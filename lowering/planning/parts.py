@@ -1,4 +1,4 @@
-"""Sums that a loop carries in parts: each lane adds up its own elements until the loop has ended."""
+"""Sums that a loop carries in parts: each thread adds up its own elements until the loop has ended."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gizml_tile.nodes import Const, Node, TileProgram
 def find_parts(
     program: TileProgram, uses: Uses, homes: Mapping[Node, TileLayout]
 ) -> dict[Node, tuple[Node, ...]]:
-    """What loops carry in parts, with the sums that are added to it: those need not go over the lanes.
+    """What loops carry in parts, with the sums that are added to it: those need not go over the threads.
 
-    In ``total = total * shrink + weights.sum(1)`` the parts are scaled as their sum would be, so the lanes
+    In ``total = total * shrink + weights.sum(1)`` the parts are scaled as their sum would be, so the threads
     of a row meet once after the loop instead of in every turn. Sums of magnitudes must be finite, as for the
     bound of one sum.
     """
@@ -36,7 +36,7 @@ def _sums(loop: Node, number: int, uses: Uses, homes: Mapping[Node, TileLayout])
         return ()
     parts, sums = {param}, []
     for node in region.nodes:
-        if node.op == "sum" and _stays_in_warps(node, param, homes) and _leads_to(node, result, uses):
+        if node.op == "sum" and _has_parts(node, param, homes) and _leads_to(node, result, uses):
             parts.add(node)
             sums.append(node)
         elif node.shape == param.shape and _is_linear(node, parts):
@@ -88,11 +88,17 @@ def _leads_to(node: Node, result: Node, uses: Uses) -> bool:
     return True
 
 
-def _stays_in_warps(node: Node, param: Node, homes: Mapping[Node, TileLayout]) -> bool:
-    """Whether the lanes of one warp hold all of each row that is summed, and the sum where they are."""
+def _has_parts(node: Node, param: Node, homes: Mapping[Node, TileLayout]) -> bool:
+    """Whether threads can keep their parts of a sum: it is one number, which all have a register for, or the
+    lanes of one warp hold all of each row that is summed, and the sum where they are.
+    """
     reduced, axis = node.args[0], node.attr
     assert isinstance(axis, int)
-    if reduced not in homes or param not in homes or node not in homes or reduced.shape == (1, 1):
+    if reduced not in homes or reduced.shape == (1, 1):
+        return False
+    if node.shape == param.shape == (1, 1):
+        return True
+    if param not in homes or node not in homes:
         return False
     linear = homes[reduced].linear
     if not linear.is_separable or any(basis[axis] for basis in linear.bases("warp")):

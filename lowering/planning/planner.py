@@ -149,7 +149,7 @@ def plan(
     check_registers(program, target, state.warps, homes)
     parts = find_parts(program, uses, homes)
     for total in itertools.chain(*parts.values()):
-        state.reasons[total] = "each lane adds up its own part, and the lanes meet after the loop"
+        state.reasons[total] = "each thread adds up its own part, and the threads meet after the loop"
     for node in program.body.walk():
         if node.op == "histogram":
             state.reasons[node] = "in workgroup memory, to which every thread adds at once"

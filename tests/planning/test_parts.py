@@ -1,4 +1,4 @@
-"""Sums that loops carry in parts, one for each lane, and programs that want the whole in every turn."""
+"""Sums that loops carry in parts, one for each thread, and programs that want the whole in every turn."""
 
 import math
 import sys
@@ -15,7 +15,7 @@ from gpu_cases import numbers, room, wide
 
 pytestmark = pytest.mark.filterwarnings("ignore::gizml_tile.errors.TileWarning")
 TARGET = {"kind": "cuda", "arch": "sm_80"}
-TOLD = "each lane adds up its own part, and the lanes meet after the loop"
+TOLD = "each thread adds up its own part, and the threads meet after the loop"
 
 
 @tile.kernel(grid=lambda y, **_: (tile.cdiv(y.shape[0], 16),))
@@ -93,3 +93,54 @@ def test_sums_of_loops(kind, start, in_parts):
     assert not [finding for finding in run.findings if finding.kind != "uncoalesced"]
     want = expected(wide(x), kind, start)
     assert np.abs(wide(run.results[0]) - want).max() <= 2.0**-18 * np.abs(want).max()
+
+
+@tile.kernel(grid=lambda y, **_: (y.shape[0],))
+def of_rows(p, x, y, *, BLOCK=1024):
+    """The logarithm of a sum of exponentials, and a sum of squares."""
+    i = p.id(0)
+    X = p.read(x, [1, BLOCK], pad=-math.inf)
+    top, total, squares = p.full([1, 1], -math.inf), p.zeros([1, 1]), p.zeros([1, 1])
+    for j in range(X.blocks(1)):
+        block = X[i, j]
+        higher = max(top, block.max(1))
+        total = total * (top - higher).exp() + (block - higher).exp().sum(1)
+        squares += (block * block if block > -math.inf else 0).sum(1)
+        top = higher
+    p.write(y, [1, 2])[i, 0] = (top + total.log()).concat(squares, 1)
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
+@pytest.mark.parametrize("columns", [1, 1000, 5000])
+def test_one_number_of_several_warps(kind, arch, columns):
+    x, y = numbers(3, columns, kind=kind), room(3, 2)
+    target = {"kind": "cuda", "arch": arch, "warps": 4}
+    assert of_rows.explain(x, y, **target).count(TOLD) == 2
+    run = of_rows.simulate(x, y, **target)
+    assert not [finding for finding in run.findings if finding.kind != "uncoalesced"]
+    given = wide(x)
+    want = np.stack([np.log(np.exp(given).sum(1)), (given**2).sum(1)], 1)
+    assert np.abs(wide(run.results[0]) - want).max() <= 2.0**-18 * np.abs(want).max()
+
+
+@tile.kernel(grid=1)
+def of_products(p, a, b, y):
+    A, B = p.read(a, [128, 64]), p.read(b, [64, 128])
+    total = p.zeros([1, 1])
+    for k in range(A.blocks(1)):
+        product = A[0, k] @ B[k, 0]
+        total += (product * product).sum(1).sum(0)
+    p.write(y, [1, 1])[0, 0] = total
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_one_number_of_products(arch):
+    a, b, y = numbers(128, 200, kind="bf16"), numbers(200, 128, kind="bf16", seed=1), room(1, 1)
+    target = {"kind": "cuda", "arch": arch}
+    assert TOLD in of_products.explain(a, b, y, **target)
+    run = of_products.simulate(a, b, y, **target)
+    assert not [finding for finding in run.findings if finding.kind != "uncoalesced"]
+    parts = [wide(a)[:, k : k + 64] @ wide(b)[k : k + 64] for k in range(0, 200, 64)]
+    want = sum((part**2).sum() for part in parts)
+    assert abs(wide(run.results[0])[0, 0] - want) <= 2.0**-18 * want
