@@ -12,6 +12,7 @@ from gizml_tile.dtypes import BF16, F16, F64, DType
 from gizml_tile.errors import Place
 from gizml_tile.lowering.kernel_ir.instructions import (
     APPROXIMATE,
+    BINARY,
     ELEMENTWISE,
     GLOBAL,
     Access,
@@ -372,7 +373,7 @@ def _add(counting: _Counting, i: Instruction, work: Work) -> None:
             work.barriers += 1
         case _ if i.op in ELEMENTWISE or i.op == "shuffle":
             # Extremes of 16 bits are of both halves of a word at once.
-            packed = i.op in ("min", "max") and i.dtype in (F16, BF16)
+            packed = i.op in BINARY and i.dtype in (F16, BF16)
             work.instructions += (-(-i.count // 2) if packed else i.count) * warps
             work.functions += i.count * warps if i.op in APPROXIMATE else 0
             work.doubles += i.count * warps if any(arg.dtype is F64 for arg in i.args) else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gizml_tile.dtypes import F64
+from gizml_tile.dtypes import BF16, F16, F64
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
 
 # A function such as gelu holds ten temporaries at once. Over the 64 or 128 registers of a tile they would
@@ -28,15 +28,21 @@ def in_chunks(build: Builder, function: Callable[..., Value], *args: Value) -> V
     return build.join(parts)
 
 
-def extreme(build: Builder, op: str, value: Value) -> Value:
-    """The registers of a value joined by ``min``, ``max``, ``minimum``, ``maximum``, ``or`` or ``and``."""
-    while op in ("or", "and") and value.count > 2:
-        # Many GPUs take three operands' bits at once.
+def extreme(build: Builder, op: str, value: Value, left: int = 1) -> Value:
+    """The registers of a value joined, until ``left`` are: by ``min``, ``max``, ``minimum``, ``maximum``, or
+    their bits by ``or`` or ``and``.
+    """
+    packed = value.dtype in (F16, BF16)
+    while op in ("or", "and") or packed:
+        # Many GPUs take three operands' bits at once, or three pairs of 16 bits.
         third = value.count // 3
+        third -= third % 2 if packed else 0
+        if not third or value.count - 2 * third < left:
+            break
         a, b, c = (build.pick(value, range(first, first + third)) for first in (0, third, 2 * third))
-        last = [build.pick(value, range(3 * third, value.count))] if value.count % 3 else []
+        last = [build.pick(value, range(3 * third, value.count))] if value.count > 3 * third else []
         value = build.join([build.map(op, build.map(op, a, b), c), *last])
-    while value.count > 1:
+    while value.count > left:
         half = value.count // 2
         joined = build.map(op, build.pick(value, range(half)), build.pick(value, range(half, 2 * half)))
         last = [build.pick(value, [value.count - 1])] if value.count % 2 else []

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from gizml_tile.dtypes import F32, F64, I32, I64, DType, integer_range
+from gizml_tile.dtypes import BF16, F16, F32, F64, I32, I64, DType, integer_range
 from gizml_tile.lowering import math
 from gizml_tile.lowering.expand.arithmetic import KernelArithmetic
-from gizml_tile.lowering.expand.chunks import CHUNK, extreme, in_chunks
+from gizml_tile.lowering.expand.chunks import extreme, in_chunks
 from gizml_tile.lowering.kernel_ir.builder import Builder, Promise, Value
 from gizml_tile.target import Target
 
@@ -70,7 +70,7 @@ def function(build: Builder, target: Target, op: str, x: Value, *, approx: bool 
         return in_chunks(build, lambda part: shared(KernelArithmetic(build, target, F64), part), x)
     if approx and target.can("tanh_f32" if op == "tanh" else "exp2_f32"):
         return in_chunks(build, lambda part: _APPROXIMATE[op](build, part), x)
-    if dtype is F32 and op in _INSIDE and x.count >= CHUNK:
+    if dtype is F32 and op in _INSIDE:
         return _by_exponent(build, target, op, x)
     if dtype is F32 and op in _SHARED:
         return _exact(build, target, _SHARED[op], x)
@@ -106,22 +106,29 @@ def _exact(build: Builder, target: Target, shared: _Shared, x: Value) -> Value:
 def _by_exponent(build: Builder, target: Target, op: str, x: Value) -> Value:
     """Exponentials, and what is made of them, by fewer steps in threads all of whose exponents are small.
 
-    The exponents' bits tell, joined by ``or``: some are clear and some set in all that are inside.
+    The exponents' bits tell, joined by ``or``: some are clear and some set in all that are inside. Those of
+    the ends do for all, where they are found in fewer steps.
     """
     exponent_of, inside, size = _INSIDE[op]
     arithmetic = KernelArithmetic(build, target)
+    ends = _ends(build, target, x) if op in ("exp", "exp2") else None
+    if ends is not None:
+        size = x.count
 
     def made(first: int) -> tuple[Value, Value]:
         part = build.pick(x, range(first, min(first + size, x.count)))
-        exponent = exponent_of(arithmetic, part)
+        exponent = exponent_of(arithmetic, part if ends is None else ends)
         bits = extreme(build, "or", build.bitcast(exponent, I32))
         high = build.map("and", bits, build.constant(math.INSIDE_MASK, I32))
         within = build.map("eq", high, build.constant(math.INSIDE_BITS, I32))
+
+        def short() -> list[Value]:
+            if ends is None:
+                return [inside(arithmetic, part, exponent)]
+            return [in_chunks(build, lambda few: inside(arithmetic, few, exponent_of(arithmetic, few)), part)]
+
         (result,) = build.branch(
-            within,
-            lambda: [inside(arithmetic, part, exponent)],
-            lambda: [_exact(build, target, _SHARED[op], part)],
-            apart=True,
+            within, short, lambda: [_exact(build, target, _SHARED[op], part)], apart=True
         )
         return result, within
 
@@ -130,6 +137,29 @@ def _by_exponent(build: Builder, target: Target, op: str, x: Value) -> Value:
     if op in ("exp", "exp2"):
         build.promises[whole] = Promise(build.both(*masks), math.INSIDE_LOW, math.INSIDE_HIGH)
     return whole
+
+
+# So many registers of differences have their ends looked for.
+_MANY = 16
+
+
+def _ends(build: Builder, target: Target, x: Value) -> Value | None:
+    """The least, NaN if one is, and the largest of differences of 16-bit floats and one number.
+
+    Both come of pairs at once, and the largest was often asked for anyway. Their exponents are the ends of
+    the others', because differences and exponents, rounded, keep the order of what they are made of.
+    """
+    if x.op != "sub" or x.count < _MANY or not target.can("extremes_16"):
+        return None
+    wide, less = x.args
+    if wide.op != "convert" or wide.count < x.count or wide.args[0].dtype not in (F16, BF16):
+        return None
+    if less.op == "pick" and len(set(less.attr)) == 1:  # type: ignore[arg-type]
+        less = build.pick(less, [0])
+    if less.count > 1:
+        return None
+    pairs = [(op, build.convert(extreme(build, op, wide.args[0], 2), F32)) for op in ("minimum", "max")]
+    return build.sub(build.join([extreme(build, op, pair) for op, pair in pairs]), less)
 
 
 # From here on all floats are integers.

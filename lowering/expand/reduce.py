@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gizml_tile.dtypes import BF16, F16, I32, MASK
 from gizml_tile.layout import Linear
 from gizml_tile.lowering.expand import storage
+from gizml_tile.lowering.expand.chunks import extreme
 from gizml_tile.lowering.expand.convert import convert
 from gizml_tile.lowering.expand.expansion import Expansion
 from gizml_tile.lowering.expand.places import with_bits
@@ -96,6 +97,8 @@ def _in_pairs(
     beside it.
     """
     left = list(range(value.count.bit_length() - 1))
+    if len(along) == len(left) > 0:
+        return extreme(build, op, value, 2), [0], []
     for bit in sorted(along, reverse=True):
         if bit:
             low = [register for register in range(value.count) if not register >> bit & 1]

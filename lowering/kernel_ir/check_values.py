@@ -184,10 +184,12 @@ def _select(i: Instruction, kernel: Kernel) -> None:
     expect(i, yes.dtype, count)
 
 
-def _extreme(i: Instruction, kernel: Kernel) -> None:
-    packed = any(arg.dtype in (F16, BF16) for arg in i.args)
-    ability = "extremes_16" if packed else ""
-    _elementwise(2, F32, F64, F16, BF16, *_INTEGERS, ability=ability)(i, kernel)
+def _extreme(*dtypes: DType, ability: str = "") -> Rule:
+    def rule(i: Instruction, kernel: Kernel) -> None:
+        packed = any(arg.dtype in (F16, BF16) for arg in i.args)
+        _elementwise(2, F16, BF16, *dtypes, ability="extremes_16" if packed else ability)(i, kernel)
+
+    return rule
 
 
 RULES: dict[str, Rule] = {
@@ -204,8 +206,8 @@ RULES: dict[str, Rule] = {
     "neg": _elementwise(1, F32, F64, *_INTEGERS),
     "abs": _elementwise(1, F32, F64, I32, I64),
     **{op: _elementwise(2, F32, F64, *_INTEGERS) for op in ("add", "sub", "mul", "div")},
-    **dict.fromkeys(("min", "max"), _extreme),
-    **{op: _elementwise(2, F32, ability="nan_minimum") for op in ("minimum", "maximum")},
+    **{op: _extreme(F32, F64, *_INTEGERS) for op in ("min", "max")},
+    **{op: _extreme(F32, ability="nan_minimum") for op in ("minimum", "maximum")},
     "fma": _elementwise(3, F32, F64, I32),
     "sqrt": _elementwise(1, F32, F64),
     "rem": _elementwise(2, *_INTEGERS),

@@ -61,7 +61,8 @@ def test_float_mathematics(arch):
 def test_extremes_of_pairs(arch, dtype):
     build = SmallKernel(arch)
     a, b = build.input(dtype, 8), build.input(dtype, 8)
-    build.output(build.map("min", build.map("max", a, b), build.pick(b, [0])))
+    both = build.map("minimum", build.map("min", build.map("max", a, b), build.pick(b, [0])), a)
+    build.output(build.map("maximum", both, b))
     check(build)
 
 

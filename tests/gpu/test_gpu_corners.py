@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gpu_cases import numbers, room
 
 import gizml_tile as tile
 from gizml_tile.lowering.simulate.findings import COSTS
@@ -127,3 +128,28 @@ def test_what_one_arm_of_a_branch_waits_for_the_other_has_not(arch):
     moved = np.pad(x[:, 1:], ((0, 0), (0, 1)))
     assert (y == np.concatenate([moved, np.minimum.accumulate(x)])).all()
     assert (z == np.tile(x[:4, :1], (2, 1))).all()
+
+
+@tile.kernel(grid=lambda x, **_: (x.shape[0],))
+def decreased(p, x, less, y, *, COLUMNS=1024):
+    """Exponentials of differences of a row and a number: of 32 elements a thread, which decide together."""
+    i = p.id(0)
+    block = p.read(x, [1, COLUMNS])[i, 0]
+    p.write(y, [1, COLUMNS])[i, 0] = (block - p.read(less, [1, 1])[i, 0]).exp()
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32"])
+@pytest.mark.parametrize("less", [0, 3.3, -30, 40, np.inf, -np.inf, np.nan])
+def test_exponentials_of_rows_with_all_kinds_of_numbers(arch, kind, less):
+    """Where all are small, one is not, one is not a number, some are infinite, all are large."""
+    x = numbers(9, 1024, kind=kind)
+    for row, number in enumerate([-50, 60, -1e4, np.nan, np.inf, -np.inf], 1):
+        x[row, 77 * row] = number
+    x[7:] *= np.array([[30], [-1000]], x.dtype)
+    given, y, same = np.full((9, 1), less, np.float32), np.zeros((9, 1024), np.float32), room(9, 1024)
+    decreased(x, given, same)
+    ran = decreased.simulate(x, given, y, kind="cuda", arch=arch, warps=1)
+    assert not [str(each) for each in ran.findings if each.kind not in COSTS]
+    equal = y.view(np.uint32) == same.view(np.uint32)
+    assert (equal | (np.isnan(y) & np.isnan(same))).all()

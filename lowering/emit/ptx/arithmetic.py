@@ -40,6 +40,8 @@ _FLOAT = {
 }
 # What F64 has of these.
 _DOUBLE = "neg abs add sub mul fma div sqrt min max lt le gt ge eq ne".split()
+# What F16 and BF16 have, of both halves of a word.
+_EXTREMES = "min max minimum maximum".split()
 _INTEGER = {
     "neg": "neg.s{}",
     "abs": "abs.s{}",
@@ -79,7 +81,7 @@ _MNEMONICS = {
     U64: {op: text.format(64) for op, text in _UNSIGNED.items()},
     MASK: _PREDICATE,
     **{
-        dtype: _BITS | {op: f"{op}.{dtype.text}x2" for op in ("min", "max")}  # of both halves of a word
+        dtype: _BITS | {op: _FLOAT[op].replace("f32", f"{dtype.text}x2") for op in _EXTREMES}
         for dtype in (F16, BF16)
     },
 }
