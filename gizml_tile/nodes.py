@@ -31,7 +31,7 @@ neg abs                   a                                (a may be an index)
 exp exp2 log log2 sin cos a                                approx: bool
 sigmoid tanh silu gelu
 reciprocal
-expm1 log1p softplus erf  a                                floats, in F32 (some of them in F64)
+expm1 log1p softplus erf  a                                floats, in F32 (F64 in F64)
 gelu_erf relu sqrt rsqrt
 floor ceil trunc round
 popcount clz              a                                integers: bits that are set, zeros before the first

@@ -310,8 +310,9 @@ def test_functions_have_the_same_bits_everywhere(name):
 
 
 @tile.kernel(grid=1)
-def of_two(p, x, y, powers, remainders):
+def of_two(p, x, y, powers, rests, remainders):
     a, b = p.read(x, [512])[0], p.read(y, [512])[0]
+    p.write(rests, [512])[0] = a.rem(b)
     p.write(powers, [512])[0] = a**b
     p.write(remainders, [512])[0] = a % b
 
@@ -325,8 +326,9 @@ def test_powers_and_remainders_have_the_same_bits_everywhere():
     bases = np.exp(random.uniform(-30, 30, 512 - x.size - 2 * count))
     x = np.concatenate([x, large, -large, bases])
     y = np.concatenate([y, other, other, random.uniform(-20, 20, bases.size)])
-    *_, powers, remainders = everywhere(of_two, x, y, np.zeros(512), np.zeros(512))
+    *_, powers, rests, remainders = everywhere(of_two, x, y, *(np.zeros(512) for _ in range(3)))
     with np.errstate(all="ignore"):
+        same(rests, np.fmod(x, y))
         same(remainders, np.mod(x, y))
         near = np.power(x, y)
         assert np.allclose(powers, near, rtol=2.0**-51, atol=0, equal_nan=True)
