@@ -5,6 +5,7 @@ That the simulators of GPUs have the same bits is tested in tests/types.
 
 from __future__ import annotations
 
+import fits
 import mpmath
 import numpy as np
 import pytest
@@ -40,6 +41,15 @@ def test_bits_of_every_width_and_machine_and_limits(op: str) -> None:
     for variant in VARIANTS[1:]:
         equal = same(unary(variant, op, F64)(x), expected)
         assert equal.all(), f"{op} of {x[~equal][:3]} on {variant.name}"
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "log2"])
+def test_coefficients_are_found_again(name: str) -> None:
+    """The other fits, which take longer, are looked at by hand: ``python tests/numbers/fits.py``."""
+    with mpmath.workdps(120):
+        fit = fits.fits()[name]
+        assert fit.fitted() == list(fit.found)
+        assert fit.error() < -57
 
 
 def test_two_over_pi_has_the_bits_of_mpmath() -> None:
