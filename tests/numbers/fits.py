@@ -1,8 +1,9 @@
 """Fits polynomials of F64's sines, powers and error functions again: ``python tests/numbers/fits.py``.
 
-Prints how near those in use are, and whether they are found again (the divisor of ``gelu_erf`` is taken as it
-is). Lawson-weighted least squares on Chebyshev nodes in 120 digits: the weight of a node grows by its error, again
-and again. Coefficients are rounded to F64 one at a time from low order, and what is left is fitted again.
+Prints how near those in use are, and whether they are found again (of ``gelu_erf`` with its divisor in use).
+They are Lawson-weighted least squares on Chebyshev nodes in 120 digits: the weight of a node grows by its
+error, again and again. Coefficients are rounded to F64 one at a time from low order, and what is left is
+fitted again.
 """
 
 from __future__ import annotations
