@@ -92,6 +92,11 @@ class Host:
         return _VNNI.get(self.vector_bits) in self.features
 
     @property
+    def stream_bytes(self) -> int:
+        """Tensors of more bytes are stored past the caches; 0 where no instructions for that are known."""
+        return self.l3_bytes if self.cpu_base == "x86-64" else 0
+
+    @property
     def key(self) -> str:
         """Everything that compiled code depends on: the part of a cache key that names the CPU."""
         extra = f"{'+bf16' if self.bf16_dot else ''}{'+amx' if self.amx else ''}"

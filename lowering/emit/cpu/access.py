@@ -184,12 +184,15 @@ class Line:
         if chosen is not None and masks is None:
             masks = {}
         if masks is None and self.stride_bytes == dtype.bytes:
-            address = function.offset(self.pointer, function.mul(place, dtype.bytes))
-            function.store(storage, raw, address, dtype.bytes)
+            function.store(storage, raw, self.address(place), dtype.bytes)
             return
         kind = arithmetic.with_width(1).storage_type(dtype)
         mask = splat("i1", "true", self.width) if masks is None else self._mask(place, masks, chosen)
         self._masked("store", storage, kind, place, [f"{vector('i1', self.width)} {mask}"], raw)
+
+    def address(self, place: Value) -> str:
+        """Where the element at ``place`` lies."""
+        return self._function.offset(self.pointer, self._function.mul(place, self.stride_bytes))
 
     def _masked(
         self, what: str, storage: str, kind: str, place: Value, rest: list[str], raw: str = ""

@@ -15,6 +15,9 @@ from gizml_tile.lowering.emit.lines import Lines, Origins, origins
 
 Value = str | int
 
+# The name of what marks stores that go past the caches.
+PAST_CACHES = "!0"
+
 
 @dataclass
 class Module:
@@ -188,6 +191,11 @@ class Function:
 
     def store(self, kind: str, value: str, pointer: str, align: int, suffix: str = "") -> None:
         self.line(f"store {kind} {value}, ptr {pointer}, align {align}{suffix}")
+
+    def store_past_caches(self, kind: str, value: str, pointer: str, align: int) -> None:
+        """Stores at a multiple of the value's size; the function must end with a fence."""
+        self.module.metadata[PAST_CACHES] = "!{i32 1}"
+        self.store(kind, value, pointer, align, f", !nontemporal {PAST_CACHES}")
 
     def call(self, result: str, name: str, *arguments: str) -> str:
         """Calls a declared function; each argument is its type and value, such as ``i64 %n``."""

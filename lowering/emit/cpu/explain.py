@@ -60,7 +60,8 @@ def _region(plan: RegionPlan, indent: str) -> Iterator[str]:
                 yield f"{indent}rows of {item.rows}, {item.block_rows} at a time, stay in the first caches:"
             for step in item.steps:
                 shared = ", ".join(_task(task) for task in step.tasks)
-                yield f"{indent}  one pass: {shared}"
+                past = ", past the caches where the tensors exceed these" if step.streams else ""
+                yield f"{indent}  one pass: {shared}{past}"
         elif isinstance(item, DeepItem):
             for term in item.terms:
                 shape = term.left.packing.shape

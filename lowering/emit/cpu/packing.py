@@ -86,6 +86,7 @@ class Machine:
     amx: bool
     i16_dot: bool = False  # products of pairs of I16, added to I32
     i8_dot: bool = False  # products of fours of U8 and I8, added to I32
+    stream_bytes: int = 0  # tensors of more bytes are stored past the caches; 0 is for never
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gizml_tile.lowering.emit.cpu.blocks import are_apart
-from gizml_tile.lowering.emit.cpu.cost import is_heavy
+from gizml_tile.lowering.emit.cpu.cost import is_heavy, only_stores
 from gizml_tile.lowering.emit.cpu.deep import DeepProduct, deep_product
 from gizml_tile.lowering.emit.cpu.homes import captured, choose_homes
 from gizml_tile.lowering.emit.cpu.packing import (
@@ -65,6 +66,8 @@ class Context:
     ordered: bool
     # of the tensors: one that is also seen with its axes swapped has one name
     names: tuple[str, ...]
+    # bytes of an element, by tensors that the program only stores into
+    stored: Mapping[int, int]
     packs: list[Pack] = field(default_factory=list)
     # left operands in pairs or padded to the micro-kernel's step, by node, width and whether in pairs
     lefts: dict[tuple[Node, int, int], Task] = field(default_factory=dict)
@@ -74,11 +77,25 @@ def plan(program: TileProgram, machine: Machine, *, may_alias: bool) -> tuple[Re
     """The plan of a normalised program's body and the operands that functions of their own pack."""
     read: set[str] = set()
     written: set[str] = set()
+    combined: set[str] = set()
     for node in program.body.walk():
         if node.op in ACCESSES:
-            (read if node.op in READS else written).add(program.tensors[tensor_of(node)].name)
+            name = program.tensors[tensor_of(node)].name
+            (read if node.op in READS else written).add(name)
+            if isinstance(node.attr, Elements) and node.attr.combine:
+                combined.add(name)
     names = tuple(tensor.name for tensor in program.tensors)
-    context = Context(machine, bool(written) and (may_alias or bool(read & written)), names)
+    ordered = bool(written) and (may_alias or bool(read & written))
+    stored = (
+        {}
+        if may_alias or not machine.stream_bytes
+        else {
+            number: tensor.dtype.bytes
+            for number, tensor in enumerate(program.tensors)
+            if tensor.name not in read | combined
+        }
+    )
+    context = Context(machine, ordered, names, stored)
     region, _ = plan_region(program.body, {}, (), context, outermost=True)
     return region, context.packs
 
@@ -104,6 +121,8 @@ def plan_region(
     for item in planner.items:
         if isinstance(item, Group):
             item.heavy = is_heavy(item)
+            for step in item.steps:
+                step.streams = only_stores(item, step, context.stored, context.machine.vector)
     ready: list[list[Node | Pack]] = [[] for _ in range(len(planner.items) + 1)]
     for after, entry in planner.ready:
         ready[after + 1].append(entry)

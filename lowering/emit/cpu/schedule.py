@@ -101,6 +101,7 @@ class Task:
 class Step:
     key: tuple[object, ...]
     tasks: list[Task] = field(default_factory=list)
+    streams: bool = False  # it only stores, and past the caches where the tensors are larger than these
 
 
 @dataclass(eq=False)

@@ -81,6 +81,7 @@ class Unit:
     lanes: int
     avx512: bool
     half: bool
+    stream_bytes: int
 
 
 @dataclass

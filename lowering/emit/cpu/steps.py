@@ -10,6 +10,7 @@ from gizml_tile.dtypes import MASK, math_dtype
 from gizml_tile.lowering.emit.cpu.access import Line, block_of
 from gizml_tile.lowering.emit.cpu.accumulate import give_lock, locks_rows, row_lock, take_lock, unless_alone
 from gizml_tile.lowering.emit.cpu.builder import Value
+from gizml_tile.lowering.emit.cpu.cost import UNROLL
 from gizml_tile.lowering.emit.cpu.dot import micro_product
 from gizml_tile.lowering.emit.cpu.elements import Addresses
 from gizml_tile.lowering.emit.cpu.evaluate import (
@@ -25,6 +26,7 @@ from gizml_tile.lowering.emit.cpu.panels import Packer, transpose_block
 from gizml_tile.lowering.emit.cpu.schedule import Buffer, Group, Step, Task
 from gizml_tile.lowering.emit.cpu.scope import Scope, register_dtype
 from gizml_tile.lowering.emit.cpu.shapes import DotShape
+from gizml_tile.lowering.emit.cpu.streams import Streams
 from gizml_tile.lowering.emit.cpu.totals import (
     accumulate,
     combine,
@@ -37,8 +39,6 @@ from gizml_tile.nodes import Node, tensor_of
 
 # Sums have this many running totals, which bounds their error: n/64 additions each, then a tree.
 TOTALS = 64
-# Vectors of columns in one turn of a pass, for what costs little; costly values need no more overlap.
-UNROLL = 4
 
 
 # Tasks that make rows for their own group, unless their home has all rows.
@@ -86,7 +86,7 @@ class GroupWriter:
         around = self.scope.function.come_from(step.tasks[0].node.place)
         match step.key[0]:
             case "wide":
-                self._wide(step.tasks, row, block_rows, later)
+                self._wide(step, row, block_rows, later)
             case "tall":
                 self._tall(step.tasks, row, block_rows)
             case "columns":
@@ -109,9 +109,9 @@ class GroupWriter:
 
     # One vector of columns after another.
 
-    def _wide(self, tasks: list[Task], first_row: Value, block_rows: int, later: list[Task]) -> None:
+    def _wide(self, step: Step, first_row: Value, block_rows: int, later: list[Task]) -> None:
         """``later`` are tasks of later steps: what they need from memory is brought near meanwhile."""
-        scope, function = self.scope, self.scope.function
+        scope, function, tasks = self.scope, self.scope.function, step.tasks
         columns = tasks[0].columns
         width = min(scope.unit.lanes, columns)
         shared, roots, made = self._pass(tasks)
@@ -119,6 +119,7 @@ class GroupWriter:
         unroll = min(columns // width, max(1, TOTALS // width) if reductions else UNROLL)
         puts = {task: block_of(scope, task.node) for task in tasks if task.kind == "put"}
         scatters = _scatters(scope, tasks)
+        streams = Streams.of(scope, tasks) if step.streams else None
         later_puts = [
             block_of(scope, task.node)
             for task in later
@@ -139,6 +140,7 @@ class GroupWriter:
             lock = row_lock(scope, lines[locked]) if locked else ""
             if locked:
                 unless_alone(scope, take_lock, lock)
+            past = streams.begin(lines.values()) if streams else ""
             later_lines = [block.row(row, width) for block in later_puts]
             initial = [
                 (scope.arithmetic(width).type(total_type(task)), identity(scope, task, width))
@@ -150,17 +152,19 @@ class GroupWriter:
                 column: Value, totals: list[str], *, vectors: int = unroll, inside: bool = False
             ) -> Sequence[str]:
                 totals = list(totals)
-                for step in range(vectors):
-                    here = place.at(function.add(column, step * width), inside=inside)
+                for number in range(vectors):
+                    here = place.at(function.add(column, number * width), inside=inside)
                     if later and inside:
                         self._fetch_ahead(here, block_rows, later_lines)
                     for task in tasks:
                         function.come_from(task.node.place)
                         if task.kind == "reduce":
-                            number = reductions.index(task) * unroll + step
-                            totals[number] = accumulate(scope, task, totals[number], here)
+                            total = reductions.index(task) * unroll + number
+                            totals[total] = accumulate(scope, task, totals[total], here)
                         elif task.kind == "store":
                             self._store(task, here, made)
+                        elif streams and past and inside:
+                            streams.take(lines[task], put_value(scope, task, here), here)
                         elif task in lines:
                             value = put_value(scope, task, here)
                             chooses = task in scatters and scatters[task].chooses
@@ -174,6 +178,8 @@ class GroupWriter:
                         else:
                             value = put_value(scope, task, here)
                             scatters[task].store(scope.arithmetic(width), value, here.value)
+                if streams:
+                    streams.store(past)
                 return totals
 
             edge: Value = 0

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from gizml_tile.dtypes import I64
 from gizml_tile.lowering.emit.cpu.accumulate import locks_rows, write_locks
-from gizml_tile.lowering.emit.cpu.builder import Function, Module, Value
+from gizml_tile.lowering.emit.cpu.builder import PAST_CACHES, Function, Module, Value
 from gizml_tile.lowering.emit.cpu.cost import program_cost
 from gizml_tile.lowering.emit.cpu.explain import explain_plan
 from gizml_tile.lowering.emit.cpu.normalise import normalise
@@ -30,6 +30,7 @@ from gizml_tile.lowering.emit.cpu.plan import plan
 from gizml_tile.lowering.emit.cpu.regions import Arena, RegionWriter
 from gizml_tile.lowering.emit.cpu.schedule import RegionPlan
 from gizml_tile.lowering.emit.cpu.scope import ArgumentLayout, Scope, Unit
+from gizml_tile.lowering.emit.cpu.streams import fence
 from gizml_tile.lowering.emit.cpu.tiles import end_tiles
 from gizml_tile.lowering.emit.lines import Origins
 from gizml_tile.nodes import Node, TileProgram
@@ -56,6 +57,8 @@ class Host(Protocol):
     def i16_dot(self) -> bool: ...
     @property
     def i8_dot(self) -> bool: ...
+    @property
+    def stream_bytes(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ def emit(program: TileProgram, signature: CpuSignature, host: Host) -> CpuArtifa
         machine.vector,
         host.vector_bits == 512,
         "f16c" in host.feature_text or "neon" in host.feature_text,
+        machine.stream_bytes,
     )
     module = Module()
     for pack in packs:
@@ -126,7 +130,9 @@ def explain(program: TileProgram, signature: CpuSignature, host: Host) -> tuple[
 
 
 def machine_of(host: Host) -> Machine:
-    return Machine(host.vector_bits // 32, host.bf16_dot, host.amx, host.i16_dot, host.i8_dot)
+    return Machine(
+        host.vector_bits // 32, host.bf16_dot, host.amx, host.i16_dot, host.i8_dot, host.stream_bytes
+    )
 
 
 def _is_column_major(layout: tuple[str, ...]) -> bool:
@@ -164,6 +170,8 @@ def _write_body(module: Module, unit: Unit, body: RegionPlan, packs: Sequence[Pa
     function.loop("%low", "%high", 1, program)
     if writer.configurations:
         end_tiles(function)
+    if PAST_CACHES in module.metadata:
+        fence(function)
     function.ret()
     scope.finish()
     return arena.bytes
