@@ -8,6 +8,7 @@ from gizml_tile.nodes import (
     ELEMENTWISE,
     Combining,
     Node,
+    Reflow,
     Sorting,
     TileProgram,
     part_dtype,
@@ -27,6 +28,11 @@ def _transpose(node: Node, program: TileProgram) -> None:
 def _reshape(node: Node, program: TileProgram) -> None:
     operands(node, 1)
     (a,) = node.args
+    if isinstance(node.attr, Reflow):
+        assert a.is_tile and 0 < node.attr.before <= a.shape[1], f"{node} of {a}: {node.attr}"
+        assert 0 < node.attr.after <= node.shape[1], f"{node} of {a}: {node.attr}"
+        expect(node, node.attr.shape, a.dtype)
+        return
     assert a.is_tile and isinstance(node.attr, tuple), f"{node} of {a}: {node.attr!r}"
     expect_shape(node, node.shape)
     assert node.shape[0] * node.shape[1] == a.shape[0] * a.shape[1], f"{node} of {a}"

@@ -38,7 +38,7 @@ popcount clz              a                                integers: bits that a
 to                        a                                dtype
 bitcast                   a                                dtype of the same width: the same bits
 transpose                 a
-reshape                   a                                (rows, columns), row by row as NumPy
+reshape                   a                                (rows, columns), row by row as NumPy; or Reflow
 slice                     a                                Slice: Steps along the rows and the columns
 concat interleave         a, b                             axis: one after the other, or in turn
 sum max min               a                                axis; on masks sum counts, max is any, min is all
@@ -191,6 +191,25 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
+class Reflow:
+    """The attribute of a ``reshape`` of tiles that are larger than what is seen of them.
+
+    Rows of ``before`` elements are read on as rows of ``after``: the element at (r, c) of the result is
+    number n = r * after + c, and that of the operand at (n // before modulo its rows, n % before).
+    """
+
+    shape: tuple[int, int]
+    before: int
+    after: int
+
+    @property
+    def run(self) -> int:
+        """How many neighbours, from a multiple of their number on, are neighbours in both: a power of two."""
+        together = self.before | self.after
+        return together & -together
+
+
+@dataclass(frozen=True, slots=True)
 class Const:
     """The attribute of ``const`` and ``iota``: shape, type, and the value or the axis."""
 
@@ -256,6 +275,7 @@ Attr = (
     | tuple[int, int]
     | tuple[bool, bool]
     | Slice
+    | Reflow
     | View
     | Elements
     | Const
@@ -516,8 +536,8 @@ def _value(
         case "transpose":
             return args[0].shape[::-1], args[0].dtype
         case "reshape":
-            assert isinstance(attr, tuple)
-            rows, columns = attr
+            assert isinstance(attr, tuple | Reflow)
+            rows, columns = attr.shape if isinstance(attr, Reflow) else attr
             return (rows, columns), args[0].dtype
         case "slice":
             along_rows, along_columns = slices(attr)

@@ -15,6 +15,7 @@ from gizml_tile.nodes import (
     Message,
     Node,
     Random,
+    Reflow,
     Region,
     Scalar,
     Sorting,
@@ -63,7 +64,7 @@ def attribute(node: Node, program: TileProgram | None) -> str:
         case "sum" | "max" | "min" | "concat" | "interleave":
             return f"axis {attr}"
         case "reshape":
-            return ""
+            return f"rows of {attr.before} as rows of {attr.after}" if isinstance(attr, Reflow) else ""
         case "slice":
             return " ".join(map(_steps, slices(attr)))
         case "fma":

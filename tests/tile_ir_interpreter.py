@@ -16,7 +16,7 @@ import numpy as np
 from philox import tile_of
 
 from gizml_tile.dtypes import E5M2, F16, F32, F64, FP8, I64, MASK, U64, integer_range, to_numpy
-from gizml_tile.nodes import COMPARISONS, EARLY, REDUCTIONS, places
+from gizml_tile.nodes import COMPARISONS, EARLY, REDUCTIONS, Reflow, places
 from gizml_tile.rounding import round_to
 
 
@@ -276,6 +276,10 @@ class _Run:
         return a.T
 
     def op_reshape(self, node, a):
+        if isinstance(node.attr, Reflow):
+            rows, columns = np.ogrid[: node.shape[0], : node.shape[1]]
+            number = rows * node.attr.after + columns
+            return a[number // node.attr.before % a.shape[0], number % node.attr.before]
         return a.reshape(node.shape)
 
     def op_slice(self, node, a):

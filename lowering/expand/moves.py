@@ -11,13 +11,14 @@ from gizml_tile.lowering.expand import storage
 from gizml_tile.lowering.expand.convert import in_halves, register_half
 from gizml_tile.lowering.expand.expansion import Expansion, Move
 from gizml_tile.lowering.expand.places import coordinate, holder, thread_part
+from gizml_tile.lowering.expand.reflow import expand_reflow
 from gizml_tile.lowering.expand.shared import shared_side, store_side
 from gizml_tile.lowering.kernel_ir.builder import Builder, Value
 from gizml_tile.lowering.kernel_ir.instructions import WORKGROUP, Access
 from gizml_tile.lowering.planning.accesses import best_blocked
 from gizml_tile.lowering.planning.moves import after, before, strides
 from gizml_tile.lowering.planning.plan import SharedTile, TileLayout
-from gizml_tile.nodes import Node, Steps, slices
+from gizml_tile.nodes import Node, Reflow, Steps, slices
 
 
 def expand_move(x: Expansion, node: Node) -> tuple[Value, TileLayout]:
@@ -29,6 +30,9 @@ def expand_move(x: Expansion, node: Node) -> tuple[Value, TileLayout]:
             # An operand without a home is made where it is wanted, so no register moves at all.
             there = x.home(node.args[0]) or home.transposed()
             return x.registers(node.args[0], there), there.transposed()
+        case "reshape" if isinstance(node.attr, Reflow):
+            there = x.plan.layouts.get(node.args[0]) or _spread(x, node.args[0])
+            return expand_reflow(x, node, there, home), home
         case "reshape":
             there = x.home(node.args[0]) or before(node, home) or home
             return x.registers(node.args[0], there), after(node, there) or home

@@ -12,7 +12,7 @@ from gizml_tile.layout import parts
 from gizml_tile.layout.linear import Linear
 from gizml_tile.lowering.planning.classes import Class
 from gizml_tile.lowering.planning.plan import TileLayout
-from gizml_tile.nodes import ALONG, EFFECTS, MOVES, READS, Node, Steps, slices
+from gizml_tile.nodes import ALONG, EFFECTS, MOVES, READS, Node, Reflow, Steps, slices
 
 if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
@@ -35,6 +35,8 @@ def after(node: Node, layout: TileLayout) -> TileLayout | None:
     """The layout of what is made of a tile, if nothing moves; of tiles that are joined both have it."""
     axis, linear = node.attr, layout.linear
     match node.op:
+        case "reshape" if isinstance(node.attr, Reflow):
+            return None
         case "reshape":
             return TileLayout(
                 f"{layout.name} as {_text(linear)}", linear.reshaped((node.shape[0], node.shape[1]))
@@ -51,6 +53,8 @@ def before(node: Node, layout: TileLayout) -> TileLayout | None:
     axis, linear = node.attr, layout.linear
     shape = (node.args[0].shape[0], node.args[0].shape[1])
     match node.op:
+        case "reshape" if isinstance(node.attr, Reflow):
+            return None
         case "reshape":
             return TileLayout(f"{layout.name} as {_text(linear)}", linear.reshaped(shape))
         case "slice":

@@ -8,7 +8,18 @@ from gizml_tile.dtypes import F32, F64, I64, MASK, DType, math_dtype
 from gizml_tile.lowering.tile_passes.addresses import fold_places
 from gizml_tile.lowering.tile_passes.constants import compare, convert, evaluate, wrap
 from gizml_tile.lowering.tile_passes.rewriting import Emit, Rewriting
-from gizml_tile.nodes import COMPARISONS, REDUCTIONS, Const, Node, Slice, Steps, TileProgram, make, slices
+from gizml_tile.nodes import (
+    COMPARISONS,
+    REDUCTIONS,
+    Const,
+    Node,
+    Reflow,
+    Slice,
+    Steps,
+    TileProgram,
+    make,
+    slices,
+)
 from gizml_tile.rounding import Number
 
 _DIVISIONS = frozenset({"div", "floordiv"})
@@ -130,6 +141,8 @@ def _moved(node: Node, emit: Emit) -> Node | None:
     """What moving elements comes to: those that move twice move once, and parts may be whole again."""
     first = node.args[0]
     if node.op == "reshape":
+        if isinstance(node.attr, Reflow) or isinstance(first.attr, Reflow):
+            return None
         if first.op == "reshape":
             (first,) = first.args
             return first if _same(first, node) else emit(make("reshape", (first,), node.attr, node.place))

@@ -23,6 +23,7 @@ from gizml_tile.nodes import (
     Node,
     Places,
     Random,
+    Reflow,
     Region,
     Shape,
     Slice,
@@ -236,14 +237,9 @@ class _Padding:
 
     def reshape(self, node: Node, a: Node) -> Node:
         """Rows of a power of two, and a single row, hold their elements where the padded ones do."""
-        for rows, columns in (node.args[0].shape, node.shape):
-            if rows > 1 and columns & (columns - 1):
-                raise TileError(
-                    f"reshape of {list(node.args[0].shape)} to {list(node.shape)} needs columns that are a "
-                    "power of two where there are several rows; store the tile and read it in the other "
-                    "shape",
-                    node.place,
-                )
+        (_, before), (_, after) = shapes = node.args[0].shape, node.shape
+        if any(rows > 1 and columns & (columns - 1) for rows, columns in shapes):
+            return self.add("reshape", (a,), Reflow(padded(node.shape), before, after), node)
         return self.add("reshape", (a,), padded(node.shape), node)
 
     def longer(self, tile: Node, axis: int, size: int, like: Node) -> Node:

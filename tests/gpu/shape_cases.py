@@ -108,6 +108,15 @@ def odd_pieces(p, x, y, z, *, R=6, C=20):
     ].concat(t[:1], 0)
 
 
+@tile.kernel(grid=by_blocks)
+def odd_rows(p, x, y, *, R=12, C=20):
+    """Rows of 20 as rows of 15, whose largest elements are taken from all 16 of them, and back."""
+    i, j = p.id(0), p.id(1)
+    t = p.read(x, [R, C])[i, j].reshape([-1, 15])
+    columns = (t - t.max(1)).reshape([-1, 1]).reshape([1, -1])
+    p.write(y, [R, C])[i, j] = columns.reshape([R, C])
+
+
 @tile.kernel(grid=lambda c, B, M, **_: (tile.cdiv(c.shape[1], M), tile.cdiv(c.shape[0], B)))
 def batched(p, a, b, c, *, B=2, M=32, N=32, K=32):
     i, g = p.id(0), p.id(1)
@@ -189,6 +198,14 @@ CASES = [
         lambda: [numbers(20, 50), room(20, 50), room(20, 50)],
         {},
         within(1e-4),
+    ),
+    *(
+        Case(
+            f"rows of another length {kind}",
+            odd_rows,
+            lambda kind=kind: [numbers(24, 50, kind=kind), room(24, 50)],
+        )
+        for kind in ("f32", "bf16", "i32")
     ),
     Case(
         "batched product",

@@ -35,9 +35,7 @@ def move(writer: Writer) -> str:
         case "reshape":
             elements = math.prod(kind.shape)
             found = [(n, elements // n) for n in range(1, elements + 1) if elements % n == 0]
-            shape = random.choice([each for each in found if _is_reshaped(each)])
-            if not _is_reshaped(kind.shape):
-                shape = kind.shape
+            shape = random.choice(found)
             return writer.emit(name, Type(kind.dtype, shape), a, attr=shape)
         case "broadcast_to":
             shape = tuple(writer.owner.size() if size == 1 else size for size in kind.shape)
@@ -54,11 +52,6 @@ def move(writer: Writer) -> str:
             shape = tuple(len(range(*each)) for each in taken)
             return writer.emit(name, Type(kind.dtype, shape), a, attr=taken)
     return _joined(writer, name, a, axis)
-
-
-def _is_reshaped(shape):
-    """Whether a shape may be reshaped: several rows have a power of two of columns."""
-    return shape[0] == 1 or shape[1] & (shape[1] - 1) == 0
 
 
 def _slice(random, size):

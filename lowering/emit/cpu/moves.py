@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from gizml_tile.lowering.emit.cpu.builder import Function, Value, vector
-from gizml_tile.nodes import Node, Steps, slices
+from gizml_tile.nodes import Node, Reflow, Steps, slices
 
 # So many neighbours from a place on.
 Neighbours = Callable[[Value, int], str]
@@ -51,8 +51,9 @@ def row_value(
                 row = local = function.add(function.mul(row, rows.step), rows.start)
             return _sliced(function, kind, row_of(operand, row, local), columns, column, width)
         case "reshape":
-            first = function.add(function.mul(row, node.shape[1]), column)
-            return _flat(function, kind, node.args[0], first, width, row_of)
+            length = node.attr.after if isinstance(node.attr, Reflow) else node.shape[1]
+            first = function.add(function.mul(row, length), column)
+            return _flat(function, kind, node, first, width, row_of)
         case "concat" if node.attr == 0:
             size = node.args[0].shape[0]
             lines = [(node.args[0], row), (node.args[1], function.sub(row, size))]
@@ -98,7 +99,7 @@ def column_value(
                 elements.append(row_of(operand, there, near)(columns.start, 1))
             return _beside(function, kind, elements, 1)
         case "reshape":
-            return _flat(function, kind, operand, row, width, row_of)
+            return _flat(function, kind, node, row, width, row_of)
     one, other = (column_of(arg) for arg in node.args)
     return _joined(function, kind, node, (one, other), row, width)
 
@@ -150,14 +151,17 @@ def _joined(
     )[0]
 
 
-def _flat(function: Function, kind: str, operand: Node, first: Value, width: int, row_of: Row) -> str:
-    """Elements of a tile counted row by row, from one that is a multiple of the width on."""
-    columns = operand.shape[1]
-    piece = min(width, columns)
+def _flat(function: Function, kind: str, node: Node, first: Value, width: int, row_of: Row) -> str:
+    """Elements of a reshape's operand, counted row by row, from one that is a multiple of the width on."""
+    (operand,), flow = node.args, node.attr
+    columns = flow.before if isinstance(flow, Reflow) else operand.shape[1]
+    piece = min(width, flow.run if isinstance(flow, Reflow) else columns)
     pieces = []
     for start in range(0, width, piece):
         place = function.add(first, start)
         row = function.divide(place, columns)
+        if isinstance(flow, Reflow):
+            row = function.remainder(row, operand.shape[0])
         pieces.append(row_of(operand, row, row)(function.remainder(place, columns), piece))
     return _beside(function, kind, pieces, piece)
 
