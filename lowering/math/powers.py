@@ -122,7 +122,7 @@ def remainder(e: Arithmetic[V], a: V, b: V, form: Format = SINGLE) -> V:
 
     The mantissa of a, shifted up by the exponents' difference, modulo that of b: first by what is left of
     steps of so many bits that the rounded quotient is at most one off, the remainder less than the divisor,
-    and exact; then by these steps.
+    and exact; then by these steps, if any number needs one.
     """
     step = form.fraction - 3
     dividend, divisor = e.absolute(a), e.absolute(b)
@@ -142,28 +142,20 @@ def remainder(e: Arithmetic[V], a: V, b: V, form: Format = SINGLE) -> V:
     left = e.bits_sub(distance, e.bits_mul(steps, e.bits_constant(step)))
     first = reduced(e.mul(mantissa_a, normal_power(e, left, form)))
 
-    def further(rest: V, done: int) -> V:
-        """The other steps, some after the other until all numbers have had theirs."""
-        most = (2 * form.bias + form.fraction) // step
-        for number in range(done, min(done + _TOGETHER, most)):
-            moved = reduced(e.mul(rest, e.constant(2.0**step)))
-            rest = e.select(e.bits_less(e.bits_constant(number), steps), moved, rest)
-        done += _TOGETHER
-        if done >= most:
-            return rest
-        return e.seldom(e.bits_less(e.bits_constant(done), steps), rest, lambda: further(rest, done))
+    def others() -> V:
+        rest = first
+        for number in range((2 * form.bias + form.fraction) // step):
+            further = reduced(e.mul(rest, e.constant(2.0**step)))
+            rest = e.select(e.bits_less(e.bits_constant(number), steps), further, rest)
+        return rest
 
-    rest = e.seldom(e.bits_less(zero, steps), first, lambda: further(first, 0))
+    rest = e.seldom(e.bits_less(zero, steps), first, others)
     rest = e.select(e.less(rest, e.constant(0.0)), e.add(rest, mantissa_b), rest)
     exponent = e.bits_sub(exponent_b, e.bits_constant(form.bias + form.fraction))
     rest = scale_in_two_steps(e, e.absolute(rest), exponent, form)
     rest = e.select(e.less(dividend, divisor), a, with_sign(e, rest, a, form))
     rest = e.select(e.less(dividend, e.constant(INFINITY)), rest, e.constant(NAN))
     return e.select(e.greater(divisor, e.constant(0.0)), rest, e.constant(NAN))
-
-
-# So many steps of a remainder are taken before it is asked whether there are more.
-_TOGETHER = 7
 
 
 def floor_modulo(e: Arithmetic[V], a: V, b: V, form: Format = SINGLE) -> V:
