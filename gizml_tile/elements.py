@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gizml_tile.dtypes import I32, I64, MASK, U32, U64
+from gizml_tile.index_bits import farthest
 from gizml_tile.lifting import describe, lift_index
 from gizml_tile.nodes import Const, Elements, Node, View, broadcast
 from gizml_tile.tile import Tile
@@ -62,7 +63,8 @@ def masked_block(
     indices, tiles, tiled = list(coordinates), [], []
     for axis, size in enumerate(block, first):
         if view.mode == "at":
-            indices[axis] = trace.record("mul", (indices[axis], trace.record("index", (), size)))
+            place = _near(trace, indices[axis], size)
+            indices[axis] = trace.record("mul", (place, trace.record("index", (), size)))
         if size > 1:
             along = axis - first + 2 - len(block)
             shape = (size, 1) if along == 0 else (1, size)
@@ -70,6 +72,15 @@ def masked_block(
             tiled.append(axis)
     attr = Elements(view.tensor, view.shape, len(coordinates), tuple(tiled), view.pad)
     return (*indices, *tiles, chosen), attr
+
+
+def _near(trace: Trace, place: Node, size: int) -> Node:
+    """A block number that ``size`` times does not wrap: outside the tensor where that is."""
+    limit = farthest(place, size)
+    if limit is not None:
+        place = trace.record("minimum", (place, trace.record("index", (), limit)))
+        place = trace.record("maximum", (place, trace.record("index", (), -limit)))
+    return place
 
 
 def _coordinate(trace: Trace, value: object, what: str) -> Node:

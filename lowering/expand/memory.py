@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gizml_tile.dtypes import I32, I64, DType
+from gizml_tile.index_bits import farthest, starts
 from gizml_tile.layout import Linear, reorder_registers, vector_width
 from gizml_tile.layout.shuffle import copies
 from gizml_tile.lowering.expand import storage
@@ -223,7 +224,7 @@ def block_of(x: Expansion, view: View, coordinates: Sequence[Node]) -> Block:
     for axis, coordinate_node in enumerate(coordinates):
         start = x.index(coordinate_node)
         if axis >= first and view.mode == "at":
-            start = x.build.mul(start, x.build.constant(view.own[axis - first], I64))
+            start = first_element(x, coordinate_node, view.own[axis - first])
         kind = x.plan.signature.strides[view.tensor][axis]
         nonnegative = coordinate_node in x.nonnegative
         size, stride = x.size(view.tensor, axis), x.stride(view.tensor, axis)
@@ -234,6 +235,17 @@ def block_of(x: Expansion, view: View, coordinates: Sequence[Node]) -> Block:
         along.append(Along(start, nonnegative, size, stride, kind))
     rows = along[-2] if len(view.block) == 2 else None
     return Block(tuple(along[:first]), (rows, along[-1]))
+
+
+def first_element(x: Expansion, coordinate: Node, own: int) -> Value:
+    """Where a block of so many elements begins along an axis."""
+    build, start = x.build, x.index(coordinate)
+    limit = farthest(coordinate, own, starts(x.program))
+    if limit is not None:
+        start = build.map("min", start, build.constant(limit, I64))
+        if coordinate not in x.nonnegative:
+            start = build.map("max", start, build.constant(-limit, I64))
+    return build.mul(start, build.constant(own, I64))
 
 
 def offsets_of(x: Expansion, block: Block, moves: Moves) -> tuple[Value, tuple[tuple[int, int], ...]]:

@@ -174,3 +174,42 @@ def test_mistakes_are_told_at_their_line(wrong, message):
     with pytest.raises(TileError, match=message) as caught:
         tile.run([1], lambda p: wrong(p, p.read(x, [4]), p.read(n, [4])))
     assert caught.value.filename == __file__
+
+
+# Some of them times a block's size are 2^64 or nearly that, which 64 bits take for 0 or the first elements.
+FAR = [-(2**63), 2**63 - 1, 2**62, -(2**61), 2**61 + 1, 2**60, -1, 1]
+
+
+@pytest.mark.parametrize("own", [4, 8, 5])
+def test_block_numbers_out_of_a_tensor_may_be_anything(own):
+    """Blocks that begin anywhere but at the tensor's own read the pad, and stores there do nothing."""
+    numbers, x = np.array(FAR, np.int64), np.arange(25, dtype=np.float32).reshape(5, 5) + 1
+    count = len(FAR)
+    y, z = np.zeros((4 * count * own, 2 * own), np.float32), np.full((own, own), 7, np.float32)
+
+    def body(p):
+        X, Y, Z = p.read(x, [own, own], pad=-1), p.write(y, [own, own]), p.write(z, [own, own])
+        mask = p.iota([1, own], 1, I32) >= 0
+        for k in tile.unroll(count):
+            n = p.read(numbers, [1]).index([k])
+            for number, place in enumerate((n, n.maximum(0), n.abs(), n.add(n))):
+                Y[4 * k + number, 0] = X[place, 0]
+                Y[4 * k + number, 1] = X.at([0, place], mask=mask)
+            Z[n, 0] = p.zeros([own, own])
+            Z.put(p.zeros([own, own]), [n, 0], mask=mask)
+
+    block = np.pad(x, ((0, 8), (0, 8)), constant_values=-1)
+    right = np.full_like(y, -1)
+    for k, n in enumerate(FAR):
+        for number, place in enumerate((n, max(n, 0), abs(n) if n > -(2**63) else n, _wrapped(2 * n))):
+            if 0 <= place * own < 5:
+                start, row = place * own, (4 * k + number) * own
+                right[row : row + own, :own] = block[start : start + own, :own]
+                right[row : row + own, own:] = block[:own, start : start + own]
+    for _, (read, written) in everywhere([1], body, [y, z]):
+        agree(read, right)
+        agree(written, z)
+
+
+def _wrapped(number):
+    return (number + 2**63) % 2**64 - 2**63

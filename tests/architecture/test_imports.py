@@ -21,7 +21,7 @@ PARTS = {
 JOINING = set("__init__ dispatch kernel build exact gpu looking simulating cli tune specialise".split())
 JOINING |= {"viewing"}
 # The tile IR, what says how it is traced and checked, and its text.
-TILE_IR = {"nodes", "dtypes", "errors", "target", "rounding", "layout", "text", "recording"}
+TILE_IR = {"nodes", "dtypes", "errors", "target", "rounding", "layout", "text", "recording", "index_bits"}
 
 
 def modules(part: str):

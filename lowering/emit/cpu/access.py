@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gizml_tile.dtypes import DType, math_dtype, to_numpy
+from gizml_tile.index_bits import farthest
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.builder import Function, Value, float_text, splat, suffix, vector
 from gizml_tile.lowering.emit.cpu.scope import Scope
@@ -293,6 +294,9 @@ def block_of(scope: Scope, node: Node) -> Block:
     for axis, (extent, own) in enumerate(zip(view.block, view.own, strict=True), leading):
         start = scope.scalar(coordinates[axis])
         if view.mode == "at":
+            limit = farthest(coordinates[axis], own, scope.starts)
+            if limit is not None:
+                start = function.maximum(function.minimum(start, limit), -limit)
             start = function.mul(start, own)
         stride = function.mul(tensor.strides[axis], element_bytes)
         nonnegative = scope.is_nonnegative(coordinates[axis])

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gizml_tile.dtypes import I64, DType, math_dtype
+from gizml_tile.index_bits import MOST_BITS, Starts, index_bits, starts
 from gizml_tile.lowering.emit.cpu.arithmetic import Arithmetic
 from gizml_tile.lowering.emit.cpu.builder import Function, Value
 from gizml_tile.lowering.emit.cpu.normalise import Storage
@@ -98,6 +99,11 @@ class Scope:
     ids: tuple[Value, ...] = (0, 0, 0)
     signs: dict[Node, bool] = field(default_factory=dict)
     entry_lines: list[str] = field(default_factory=list)
+
+    @property
+    def starts(self) -> Starts:
+        """What the program's loops count from."""
+        return starts(self.unit.program)
 
     def arithmetic(self, width: int) -> Arithmetic:
         return Arithmetic(self.function, width, avx512=self.unit.avx512, half=self.unit.half)
@@ -210,9 +216,14 @@ class Scope:
         match node.op:
             case "index":
                 return isinstance(node.attr, int) and node.attr >= 0
-            case "id" | "count" | "size" | "abs":
+            case "id" | "count" | "size":
                 return True
-            case "add" | "mul" | "minimum" | "div" | "floordiv" | "rem":
+            case "abs":
+                return index_bits(node, self.starts) <= MOST_BITS
+            case "add" | "mul":
+                near = index_bits(node, self.starts) <= MOST_BITS
+                return near and all(self.is_nonnegative(arg) for arg in node.args)
+            case "minimum" | "div" | "floordiv" | "rem":
                 return all(self.is_nonnegative(arg) for arg in node.args)
             case "maximum":
                 return any(self.is_nonnegative(arg) for arg in node.args)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gizml_tile.dtypes import I32, I64
 from gizml_tile.lowering.expand.expansion import Expansion
-from gizml_tile.lowering.expand.memory import view_of
+from gizml_tile.lowering.expand.memory import first_element, view_of
 from gizml_tile.lowering.kernel_ir.builder import Value
 from gizml_tile.lowering.kernel_ir.instructions import Bulk
 from gizml_tile.nodes import ACCESSES, Node, View
@@ -25,7 +25,7 @@ def corner(x: Expansion, node: Node) -> list[Value]:
     for axis, (coordinate, inside) in enumerate(zip(coordinates, _inside(x, node), strict=True)):
         start = x.index(coordinate)
         if axis >= first and view.mode == "at":
-            start = x.build.mul(start, x.build.constant(view.own[axis - first], I64))
+            start = first_element(x, coordinate, view.own[axis - first])
         if not inside:
             start = x.build.map("min", start, x.build.constant(_FAR, I64))
             if coordinate not in x.nonnegative:
