@@ -203,9 +203,9 @@ CASES = [
         Case(
             f"rows of another length {kind}",
             odd_rows,
-            lambda kind=kind: [numbers(24, 50, kind=kind), room(24, 50)],
+            lambda kind=kind, sums=sums: [numbers(24, 50, kind=kind), room(24, 50, kind=sums)],
         )
-        for kind in ("f32", "bf16", "i32")
+        for kind, sums in (("f32", "f32"), ("bf16", "f32"), ("i4", "i4"))
     ),
     Case(
         "batched product",
