@@ -26,7 +26,7 @@ import port_launches
 import product_cases
 import row_cases
 import shape_cases
-from execute import OnSimulator, check, compile_body, is_without_room
+from execute import OnSimulator, check, compile_body
 from generate import generate
 from generate_products import generate_products
 from gpu_cases import ROUNDINGS, Case, wide
@@ -131,10 +131,6 @@ class OnGpu(OnSimulator):
 
     arch: str = ""
     device: str = "cuda"
-
-    def refuses(self, error: Exception) -> bool:
-        """Whether the GPU, of whatever architecture, is asked for more than it has."""
-        return is_without_room(error)
 
     def __call__(self, program: Any, tensors: dict[str, np.ndarray]) -> None:
         device, ordered = Device(self.device), is_ordered(program)
