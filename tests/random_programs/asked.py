@@ -78,6 +78,14 @@ def fused(writer: Writer, dtype: DType) -> str:
     return writer.emit("fma", Type(dtype, writer.names[a].shape), a, factor, addend)
 
 
+def power(writer: Writer, dtype: DType) -> str | None:
+    """Numbers to their own powers."""
+    if writer.owner.ieee:
+        return None
+    a = writer.read(dtype)
+    return writer.emit("pow", Type(dtype, writer.names[a].shape), a, a)
+
+
 def neighbours(writer: Writer, dtype: DType) -> str:
     """Blocks of a tensor a few elements apart, as of a stencil: the larger of what is at each place."""
     random, owner = writer.random, writer.owner
@@ -112,7 +120,7 @@ DOUBLES: list[Ask] = [
     *(_along(F64, name) for name in _ALONG),
     partial(addition, dtype=F64, how="add"),
     *(partial(number, dtype=F64, name=name) for name in ("iota", "value")),
-    partial(fused, dtype=F64),
+    *(partial(each, dtype=F64) for each in (fused, power)),
     partial(neighbours, dtype=F64),
     partial(conversion, source=U64, name="bitcast", dtype=F64),
     partial(conversion, source=F64, name="bitcast", dtype=U64),
@@ -124,7 +132,7 @@ OTHERS: list[Ask] = [
     *(partial(addition, dtype=dtype, how="add") for dtype in (F32, F16, BF16, U32, I64)),
     partial(addition, dtype=F16, how="max"),
     *(partial(number, dtype=F32, name=name) for name in ("iota", "value")),
-    partial(fused, dtype=F32),
+    *(partial(each, dtype=F32) for each in (fused, power)),
     *(partial(neighbours, dtype=dtype) for dtype in (F32, F16, BF16, I32)),
     *(partial(conversion, source=I32, name="to", dtype=dtype) for dtype in (I16, U16, U32, U64)),
     *(partial(conversion, source=source, name="bitcast", dtype=U32) for source in (F32, I32)),
