@@ -13,7 +13,7 @@ import addressing
 import along
 from programs import INDEX, Arg, Literal, Type
 
-from gizml_tile.dtypes import BF16, F16, F32, F64, I16, I32, I64, U8, U16, U32, U64, DType
+from gizml_tile.dtypes import BF16, F16, F32, F64, I16, I32, I64, MASK, U8, U16, U32, U64, DType
 from gizml_tile.nodes import UNARY_FLOAT
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def draw(writer: Writer) -> None:
         addition(writer, (F32, F16, BF16)[owner.seed // 2 % 3])
         return
     asked = DOUBLES if owner.doubles else OTHERS
-    found = asked[owner.seed % len(asked)](writer)
+    if owner.batch and owner.seed % 3 == 0:
+        asked = BATCHES
+    found = asked[owner.seed // 3 % len(asked)](writer)
     if found is not None:
         owner.put(writer, found)
 
@@ -110,6 +112,29 @@ def neighbours(writer: Writer, dtype: DType) -> str:
     return found
 
 
+def batch(writer: Writer, name: str) -> str | None:
+    """An operation on each tile of a batch."""
+    owner = writer.owner
+    a = writer.read_from(owner.input(owner.float_dtype(), None, batch=owner.batch))
+    real, (rows, columns) = writer.real(a), writer.names[a].shape
+    match name:
+        case "transpose":
+            return writer.emit(name, Type(writer.names[a].dtype, (columns, rows)), a)
+        case "to":
+            return writer.emit(name, Type(BF16, (rows, columns)), a, attr=BF16)
+        case "select":
+            mask = writer.emit("lt", Type(MASK, (rows, columns)), a, Literal(0.5))
+            return writer.emit(name, Type(real, (rows, columns)), mask, a, Literal(0.0))
+        case "add":
+            return writer.emit(name, Type(real, (rows, columns)), a, Literal(1.0))
+    if owner.ieee:
+        return None
+    if name == "sum":
+        return writer.emit(name, Type(real, (1, columns)), a, attr=0)
+    turned = writer.emit("transpose", Type(writer.names[a].dtype, (columns, rows)), a)
+    return writer.emit("dot", Type(real, (rows, rows)), a, turned)
+
+
 def _along(dtype: DType, name: str) -> Ask:
     return lambda writer: along.drawn(writer, writer.read(dtype), name)
 
@@ -138,6 +163,7 @@ OTHERS: list[Ask] = [
     *(partial(conversion, source=source, name="bitcast", dtype=U32) for source in (F32, I32)),
     partial(conversion, source=U32, name="bitcast", dtype=F32),
 ]
+BATCHES: list[Ask] = [partial(batch, name=name) for name in "sum transpose to select add dot dot".split()]
 # Every fourth program is of exactly rounded operations alone: no number of turns that it would always meet.
 for each in (DOUBLES, OTHERS):
     each += [lambda writer: None] * (1 - len(each) % 2)

@@ -201,7 +201,7 @@ class Evaluator:
                 result = quotient if op.name == "div" else (a - quotient * b if b else 0)
             case _:
                 raise AssertionError(op.name)
-        return (result + 2**63) % 2**64 - 2**63
+        return _wrapped(result)
 
     def size(self, view_name: str, axis: int, *, blocks: bool) -> int:
         view = self.program.view(view_name)
@@ -222,7 +222,7 @@ class Evaluator:
                 axes.append(np.array([coordinate]))
             else:
                 size = view.block[axis - leading]
-                first = coordinate * size if op.attr[1] == "at" else coordinate
+                first = _wrapped(coordinate * size) if op.attr[1] == "at" else coordinate
                 first = min(max(first, -(2**40)), 2**40)  # far outside is outside
                 axes.append(np.arange(size) + first)
         inside = np.array(True)
@@ -388,6 +388,10 @@ def _bare(value: object) -> object:
     if isinstance(value, tuple):
         return tuple(each.bare() for each in value)
     return value.bare() if isinstance(value, Value) else value
+
+
+def _wrapped(index: int) -> int:
+    return (index + 2**63) % 2**64 - 2**63
 
 
 def _int(arg: object) -> int:

@@ -34,13 +34,14 @@ STEP = 20
 
 @pytest.mark.parametrize("start", range(0, COUNT, STEP))
 def test_programs_agree(start):
-    stored = unknown = 0
+    unknown = []
     for seed in range(start, start + STEP):
         program = generate(seed)
         outcome = check(program)
         assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{reproduction(program)}"
-        stored, unknown = stored + outcome.stored, unknown + outcome.unknown
-    assert unknown < 0.5 * stored
+        unknown.append(outcome.unknown / max(outcome.stored, 1))
+    # Of each program, so that one which stores much does not stand for all.
+    assert np.mean(unknown) < 0.2
 
 
 def test_programs_of_products_agree():
