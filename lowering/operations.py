@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gizml_tile.dtypes import F64
 from gizml_tile.lowering.expand.expansion import Move
 from gizml_tile.lowering.planning.along import bits_along, reducing_layout
 from gizml_tile.lowering.planning.dots import ASK_FOR_TF32, MULTIPLY_ADD
@@ -64,16 +65,21 @@ def _reduction(plan: Plan, node: Node) -> str:
 def _function(plan: Plan, node: Node) -> str:
     wanted = node.attr is True
     if not wanted:
-        faster = "; approx=True or p.approx() takes the device's own" if node.op in APPROXIMABLE else ""
+        faster = "; approx=True or p.approx() takes the device's own" if _may_be_approximate(node) else ""
         return f"within a few ulp, of operations with the same bits on every device{faster}"
     if plan.target.can(_OWN.get(node.op, "exp2_f32")):
         return "approximate, by the device's unit for special functions, as asked"
     return f"exact, as {plan.target.arch} has no approximate one"
 
 
+def _may_be_approximate(node: Node) -> bool:
+    """Whether ``approx`` changes a function on devices that have their own: those are of F32."""
+    return node.op in APPROXIMABLE and node.dtype is not F64
+
+
 def is_exact_function(plan: Plan, node: Node) -> bool:
     """Whether a function is made of exact operations, and the device has one that is not."""
-    if node.op not in APPROXIMABLE or node.attr is True:
+    if not _may_be_approximate(node) or node.attr is True:
         return False
     return plan.target.can(_OWN.get(node.op, "exp2_f32"))
 

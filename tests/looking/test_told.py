@@ -102,6 +102,9 @@ def test_explain_tells_of_approximate_functions_where_exact_ones_take_the_time()
     (told,) = (each for each in exact.splitlines() if hint in each)
     assert told.startswith(f"  slow_kernels.py:{line_of('sigmoids')}  ")
     assert "would take the device's own" not in approximate
+    # No device has functions of F64.
+    doubles = slow.sigmoids.explain(*rows(4096, 4096, np.float64), APPROX=False, kind="cuda", arch="sm_90a")
+    assert "sigmoid: within a few ulp" in doubles and "approx" not in doubles
 
 
 def test_explain_tells_what_the_assembler_spills(monkeypatch):
@@ -118,8 +121,8 @@ def test_explain_tells_what_the_assembler_spills(monkeypatch):
     assert "spill" not in gpu_kernels.attention_bf16.explain(*queries, **blocks, BM=64, BN=64, warps=4)
 
 
-def rows(count, columns):
-    return [zeros(count, columns, dtype=bfloat16) for _ in range(2)]
+def rows(count, columns, dtype=bfloat16):
+    return [zeros(count, columns, dtype=dtype) for _ in range(2)]
 
 
 def products(size, dtype=bfloat16):
