@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gizml_tile.dtypes import DType
-from gizml_tile.layout import Renaming, Unchanged, blocked
+from gizml_tile.layout import Linear, Renaming, Unchanged, blocked
 from gizml_tile.lowering.expand.convert import cheapest, convert, perform
 from gizml_tile.lowering.expand.dot import expand_dot
 from gizml_tile.lowering.expand.expansion import Expansion
@@ -45,10 +45,10 @@ def _source(
 ) -> Source:
     """Where an operand is taken from: its block in workgroup memory, its registers, or a buffer for it."""
     found = operand(arg)
-    if found.node in x.plan.stages and x.home(found.node) is None:
+    home = x.home(found.node)
+    if found.node in x.plan.stages and (home is None or _turned(home, found.transposed) != layout.linear):
         shared = x.shared(found.node)
         return shared.transposed() if found.transposed else shared
-    home = x.home(found.node)
     if home is None or found.node.shape == (1, 1):
         # Made where it is wanted: in the fragments, or in any spread on its way to a buffer.
         shape = (arg.shape[0], arg.shape[1])
@@ -69,3 +69,7 @@ def _source(
     x.memory.before_write(buffer)
     store_shared(x, buffer, tile, None, value, there)
     return Shared(buffer, tile, None)
+
+
+def _turned(home: TileLayout, transposed: bool) -> Linear:
+    return home.linear.transposed() if transposed else home.linear

@@ -47,6 +47,18 @@ def _is_widening(node: Node) -> bool:
     return source is target or (source.text, target.text) in _WIDENING
 
 
+def used_by_products_too(node: Node, uses: Uses) -> bool:
+    """Whether some use of a tile is as an operand of a product, maybe transposed or converted exactly."""
+    return any(
+        (user.op == "dot" and number in (0, 1))
+        or (
+            (user.op == "transpose" or (user.op == "to" and _is_widening(user)))
+            and used_by_products_too(user, uses)
+        )
+        for user, number in uses.of(node)
+    )
+
+
 def used_by_products_only(node: Node, uses: Uses) -> bool:
     """Whether every use of a tile is as an operand of a product, maybe transposed or converted exactly."""
     users = uses.of(node)

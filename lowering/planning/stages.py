@@ -11,7 +11,11 @@ from gizml_tile.layout import blocked
 from gizml_tile.lowering.planning import elements
 from gizml_tile.lowering.planning.classes import is_wide
 from gizml_tile.lowering.planning.fitted import Turning, fitted_tile, fragment_of, is_turned, turning
-from gizml_tile.lowering.planning.operands import depends_on_counter_only, used_by_products_only
+from gizml_tile.lowering.planning.operands import (
+    depends_on_counter_only,
+    used_by_products_only,
+    used_by_products_too,
+)
 from gizml_tile.lowering.planning.plan import Stage, TileLayout
 from gizml_tile.lowering.planning.residency import workgroup_share
 from gizml_tile.lowering.planning.scratch import scratch_bytes
@@ -50,6 +54,10 @@ def plan_stages(state: Planning) -> None:
     for node in chosen:
         by_loop.setdefault(_pipelined_in(state, node), []).append(node)
     fixed = sum(_bytes(node) for node in by_loop.get(None, ()))
+    for around, blocks in _computed_on(state, chosen).items():
+        more = [*by_loop.get(around, ()), *blocks]
+        if _has_room(state, more, fixed + scratch_bytes(state, around)):
+            by_loop[around] = more
     for loop, nodes in by_loop.items():
         slots = 1
         if loop is not None:
@@ -78,6 +86,26 @@ def _chosen(state: Planning) -> list[Node]:
             if of_fragment or used_by_products_only(node, state.uses):
                 chosen.append(node)
     return chosen
+
+
+def _computed_on(state: Planning, chosen: list[Node]) -> dict[Node, list[Node]]:
+    """Blocks that products take and something else is computed of, by the loops that can copy them ahead.
+
+    Products take them from workgroup memory, and threads what they compute on, in the layout that they want.
+    """
+    found: dict[Node, list[Node]] = {}
+    for node in state.program.body.walk():
+        if node.op == "read" and node not in chosen and used_by_products_too(node, state.uses):
+            loop = _pipelined_in(state, node)
+            if loop is not None and _copy(state, node).asynchronous:
+                found.setdefault(loop, []).append(node)
+    return found
+
+
+def _has_room(state: Planning, nodes: list[Node], fixed: int) -> bool:
+    """Whether a loop can have the blocks of two turns at least, or of as many as are asked for."""
+    slots = state.program.stages or 2
+    return slots > 1 and fixed + slots * sum(map(_bytes, nodes)) <= state.target.facts.workgroup_memory
 
 
 def _pipelined_in(state: Planning, node: Node) -> Node | None:

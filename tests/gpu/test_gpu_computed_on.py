@@ -186,3 +186,83 @@ def test_where_all_warps_do_the_same(kernel, kinds, constants, why):
     x, w = (numbers(144, 144, kind=kind, seed=seed) for seed, kind in enumerate(kinds.split()))
     given = (x, w, numbers(1, 144), room(144, 144)) if kernel is normalised else (x, w, room(144, 144))
     assert f"no        {why}" in kernel.explain(*given, **HOPPER, **constants)
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f32"])
+@pytest.mark.parametrize("device", ["cuda sm_80", "cuda sm_90a", "hip gfx942", "metal apple9"])
+@pytest.mark.parametrize(
+    "constants", [{}, {"GAIN": True}, {"TURN_X": True}, {"TURN_W": True, "LATE": True}], ids=str
+)
+def test_without_roles(constants, device, kind):
+    """Products take the block from workgroup memory, to which it is copied ahead, and threads load it."""
+    on = dict(zip(("kind", "arch"), device.split(), strict=True)) | {"BM": 32, "BN": 32, "BK": 32}
+    x, w, gain = numbers(72, 136, kind=kind), numbers(136, 72, kind=kind, seed=1), numbers(1, 136, seed=2)
+    given = [x, w, gain]
+    if "TURN_X" in constants:
+        given[::2] = [np.ascontiguousarray(x.T), np.ascontiguousarray(gain.T)]
+    if "TURN_W" in constants:
+        given[1] = np.ascontiguousarray(w.T)
+    loop = {"LOOP": "uniform"} if device == "cuda sm_90a" else {}
+    y = room(72, 72)
+    found = normalised.simulate(*given, y, **on, **constants, **loop)
+    assert not [str(each) for each in found.findings if each.kind not in COSTS]
+    truth = wanted(x, w, gain if "GAIN" in constants else None)
+    np.testing.assert_allclose(wide(y), truth, rtol=1e-4, atol=2e-4)
+    if device.startswith("cuda") and "GAIN" not in constants:
+        told = normalised.explain(*given, y, **on, **constants, **loop)
+        copied = told.partition("read x at 32x32: copy to workgroup memory\n")[2]
+        assert copied.startswith("    asynchronous copy of 16 bytes  chosen\n"), told
+        assert "operand of a product" not in told
+
+
+def test_a_block_that_is_computed_on_stays_in_registers_where_there_is_no_room_to_copy_it_ahead():
+    """Two turns of all blocks are more than the 32768 bytes of an Apple GPU, and one turn is not."""
+    given = [numbers(64, 128, kind="f32"), numbers(128, 64, kind="f32", seed=1), numbers(1, 128, seed=2)]
+    y = room(64, 64)
+    on = {"kind": "metal", "arch": "apple9", "BM": 64, "BN": 64, "BK": 64}
+    found = normalised.simulate(*given, y, **on)
+    assert not [str(each) for each in found.findings if each.kind not in COSTS]
+    np.testing.assert_allclose(wide(y), wanted(*given[:2]), rtol=1e-4, atol=2e-4)
+
+
+USES = {
+    "sum": lambda p, b, c: c + b.sum(1),
+    "in order": lambda p, b, c: c + b.sort(1)[0][:, 3:4],
+    "running sum": lambda p, b, c: c + b.cumsum(1)[:, 31:],
+    "part": lambda p, b, c: c + b[:, 8:24].sum(1),
+    "other shape": lambda p, b, c: c + b.reshape([64, 16]).reshape([32, 32]).sum(1),
+    "joined": lambda p, b, c: c + b.concat(b, 1).sum(1),
+    "turned": lambda p, b, c: c + (b.T * 2.0).sum(1),
+    "chosen": lambda p, b, c: c + (b > 0).select(b, 0).sum(1),
+    "in a branch": lambda p, b, c: p.cond(p.id(0).gt(0), lambda: c + b.sum(1), lambda: c - b.sum(1)),
+    "in a loop": lambda p, b, c: p.fold(0, 3, c, lambda _, total: total + b.sum(1)),
+}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("use", USES)
+def test_what_else_is_made_of_a_block(use, turned):
+    """The same as on the CPU, of a block that products take from workgroup memory."""
+    x, w = numbers(*((96, 72) if turned else (72, 96)), kind="f16"), numbers(96, 32, kind="f16", seed=1)
+    results = [np.zeros((72, 32), np.float32), np.zeros((72, 1), np.float32)]
+
+    def body(p):
+        X, W, i = p.read(x, [32, 32]), p.read(w, [32, 32]), p.id(0)
+
+        def turn(k, carried):
+            block = X[k, i] if turned else X[i, k]
+            product = (block.T if turned else block) @ W[k, 0]
+            return [carried[0] + product, USES[use](p, block, carried[1])]
+
+        made = p.loop(0, X.blocks(0 if turned else 1), [p.zeros([32, 32]), p.zeros([32, 1])], turn)
+        for tensor, each in zip(results, made, strict=True):
+            p.write(tensor, list(each.shape))[i, 0] = each
+
+    tile.run(3, body)
+    wanted = [each.copy() for each in results]
+    for arch in ("sm_80", "gfx942"):
+        found = tile.simulate(3, body, kind="cuda" if arch == "sm_80" else "hip", arch=arch)
+        assert not [str(each) for each in found.findings if each.kind not in COSTS]
+        for made, each in zip(results, wanted, strict=True):
+            np.testing.assert_allclose(made, each, rtol=1e-4, atol=1e-4)
+            made[...] = np.nan
