@@ -7,7 +7,15 @@ from collections.abc import Sequence
 import libcst as cst
 
 from gizml_tile.frontend import advice
-from gizml_tile.frontend.kinds import ARITHMETIC, BITS, COMPARISONS, MIRRORED, Kind
+from gizml_tile.frontend.kinds import (
+    ARITHMETIC,
+    BITS,
+    COMPARISONS,
+    METHODS,
+    MIRRORED,
+    TRACED,
+    Kind,
+)
 from gizml_tile.frontend.rewriter import Rewriter
 from gizml_tile.frontend.spelling import comparison_sign, is_plain, sign
 from gizml_tile.frontend.syntax import walk
@@ -99,6 +107,19 @@ def _check_pair(
         if symbol in ("==", "!=") and rewriter.kind(value).is_device and _is_none(other):
             word = "is" if symbol == "==" else "is not"
             rewriter.fail(value, f"`{symbol} None` on {what}: write `{word} None`")
+        # Python compares a method with anything, and never finds it equal; other operators refuse it.
+        if symbol in ("==", "!=") and _is_method(rewriter, value):
+            text = cst.Module([]).code_for_node(value)
+            rewriter.fail(value, f"{text} is a method, found without its call; write {text}(...)")
+
+
+def _is_method(rewriter: Rewriter, value: cst.BaseExpression) -> bool:
+    """Whether an expression is a method of what a program holds, and not a call of it."""
+    return (
+        isinstance(value, cst.Attribute)
+        and value.attr.value in METHODS
+        and rewriter.kind(value.value) in TRACED
+    )
 
 
 def _comparison_method(
