@@ -11,6 +11,7 @@ One vector and two elements make all three, where single elements would be twelv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from gizml_tile.lowering.planning.planner import Planning
 
 TOGETHER = "together"
-# Windows further apart than a thread's neighbours have little in common.
+# Windows so far apart have nothing in common that one thread needs.
 _NEAR = 16
 
 
@@ -124,7 +125,12 @@ def _near(group: list[tuple[Node, tuple[int, ...]]], facts: Mapping[Node, Access
             node: tuple(one - other for one, other in zip(numbers, rest[base], strict=True))
             for node, numbers in rest.items()
         }
-        near = [node for node, shift in shifts.items() if all(abs(each) <= _NEAR for each in shift)]
+        block = base.attr.block  # type: ignore[union-attr]
+        near = [
+            node
+            for node, shift in shifts.items()
+            if all(abs(each) < min(size, _NEAR) for each, size in zip(shift, block, strict=True))
+        ]
         if len(near) > 1:
             both = tuple((0, *shifts[node])[-2:] for node in near)
             yield Overlap(tuple(near), tuple((rows, columns) for rows, columns in both), base)
@@ -138,10 +144,12 @@ def warps_that_share(state: Planning, warps: int) -> int:
     Windows from ``span`` lines above to the last take span lines more than a thread has. Measured on an H200:
     threads with twice the span, of 3 x 3 and 5 x 5 points and causal convolutions, are the fastest.
     """
+    most = max((math.prod(node.shape) for node in state.program.body.walk() if node.is_tile), default=1)
     for overlap in state.overlaps:
         axis, view = fast_axis(state.signature, overlap.base), overlap.base.attr
         assert isinstance(view, View)
-        if axis is None:
+        # Smaller tiles than others take few of the loads.
+        if axis is None or math.prod(view.shape) < most:
             continue
         across = [shift[1 - axis] for shift in overlap.shifts]
         span = max(across) - min(across)

@@ -65,6 +65,21 @@ def test_threads_have_lines_that_share_what_they_load():
         assert f"{warps} warp" in text.splitlines()[3], text.splitlines()[3]
 
 
+def test_neighbouring_blocks_and_numbers_have_nothing_in_common():
+    @tile.kernel(grid=lambda y, **_: (y.shape[1] // 256, y.shape[0] // 16))
+    def weighted(p, x, w, bias, y):
+        j, i = p.id(0), p.id(1)
+        X, W, B = p.read(x, [16, 256]), p.read(w, [1, 1]), p.read(bias, [1, 256])
+        first, second = X.window([i * 16, j * 256]) * W[0, 0], X.window([i * 16 + 1, j * 256]) * W[0, 1]
+        p.write(y, [16, 256])[i, j] = first + second + B[0, j] * B[1, j]
+
+    x = np.zeros((4096, 4096), np.float16)
+    w, bias = np.zeros((1, 2), np.float32), np.zeros((2, 4096), np.float32)
+    text = str(weighted.explain(x, w, bias, x.copy(), kind="cuda", arch="sm_90a"))
+    assert text.count("2 reads of neighbouring places") == 2
+    assert "8 warps" in text.splitlines()[3], text.splitlines()[3]
+
+
 def test_a_variant_that_is_asked_for_keeps_reads_apart():
     @tile.kernel(grid=1)
     def shifted(p, x, y):
