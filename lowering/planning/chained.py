@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 TURNS = "turns"
 ROTATED, IN_ORDER = "rotated", "in order"
-# Registers of a thread for addresses and temporaries beside those of tiles, and for an exact function.
-_BESIDE, _FUNCTION = 24, 56
+# Registers of a thread for addresses and temporaries beside those of tiles, and for an exact function. Of
+# exponentials 16 wait for what decides with which steps they are made; ptxas spills none of these.
+_BESIDE, _FUNCTION, _EXPONENTIAL = 24, 56, 48
 # Multiply-adds of a thread's share of a turn's first products. Measured on an H200: where a group waits for
 # as many, blocks that it reads meanwhile cost attention 2 % less; with half as many they cost 2 to 9 % more,
 # as reads of workgroup memory are slow beside those of matrix units.
@@ -198,9 +199,12 @@ class _Parts:
         tiles += [math.prod(param.shape) for param in region.params if param.is_tile and 1 in param.shape]
         left = operand(self.products[-1].args[0]).node
         needed = (sum(tiles) + math.prod(left.shape) // 2) // threads + _BESIDE
-        if any(node.op in UNARY_FLOAT and node.attr is not True and is_wide(node) for node in region.nodes):
-            needed += _FUNCTION
-        return needed
+        exact = [
+            _EXPONENTIAL if node.op in ("exp", "exp2") else _FUNCTION
+            for node in region.nodes
+            if node.op in UNARY_FLOAT and node.attr is not True and is_wide(node)
+        ]
+        return needed + max(exact, default=0)
 
     def _number(self) -> int:
         return self.loop.regions[0].results.index(self.products[-1])
