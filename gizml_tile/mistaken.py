@@ -83,6 +83,7 @@ def _mistakes(place: Place, frame: FrameType, reason: str) -> Iterator[str]:
 
 
 def _operands(expression: ast.expr) -> Iterator[ast.expr]:
+    """What an expression is made of; what a call is given is for who wrote the function to judge."""
     match expression:
         case ast.Subscript(value=value):
             yield value
@@ -92,8 +93,6 @@ def _operands(expression: ast.expr) -> Iterator[ast.expr]:
             yield from (left, *others)
         case ast.UnaryOp(operand=operand):
             yield operand
-        case ast.Call(args=args):
-            yield from args
         case ast.Name() | ast.Attribute():
             yield expression
 
