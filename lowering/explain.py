@@ -13,6 +13,7 @@ from gizml_tile.lowering.kernel_ir.instructions import Kernel
 from gizml_tile.lowering.operations import how, is_exact_for_multiply_adds, is_exact_function
 from gizml_tile.lowering.planning.plan import Plan
 from gizml_tile.lowering.planning.reach import unreached
+from gizml_tile.lowering.planning.turns import follows_from_tensors
 from gizml_tile.lowering.planning.variants import Choice
 from gizml_tile.lowering.tile_passes.pad import grown_blocks
 from gizml_tile.lowering.work import MEMORY, Launch, Work, launch_work, parts_of
@@ -260,6 +261,8 @@ def _whole(
                 rates = ", ".join(f"{name} {duration(time)}" for name, time in spent.items())
                 yield f"at full rates: {rates}"
                 yield f"bound by {_longest(spent)}: {duration(bound)}"
+            if follows_from_tensors(plan.program):
+                yield "programs that tensors tell to do less count like those that do most"
         yield from unreached(plan.program, launch.shapes, launch.grid, launch.scalars)
     if measured is not None:
         distance = f", {measured / bound:.2f} times the bound" if bound else ""

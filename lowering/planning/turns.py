@@ -26,13 +26,34 @@ def turns(
     """The turns of each loop, of which is known how many they are.
 
     They are not known where they follow from what tensors hold, or from an index that a loop carries. A
-    branch of which nobody knows who takes it counts as one that all take.
+    branch of which nobody knows who takes it counts as one that all take, and of a choice that nobody knows
+    the larger number counts.
     ``scalars`` are the run-time numbers in the program's order.
     """
     numbers = dict(zip(program.scalars, scalars, strict=True))
     counting = _Counting(shapes, (*grid, 1, 1, 1)[:_GRID_AXES], numbers)
     counting.region(program.body, np.ones((1,) * _GRID_AXES, bool))
     return counting.found
+
+
+def follows_from_tensors(program: TileProgram) -> bool:
+    """Whether some programs may do less than is counted, as what tensors hold tells which way they go."""
+    return any(
+        _is_of_tensors(node.args[0])
+        for node in program.body.walk()
+        if node.op == "cond" or (node.op == "select" and node.is_index)
+    )
+
+
+def _is_of_tensors(node: Node) -> bool:
+    seen, pending = {node}, [node]
+    while pending:
+        each = pending.pop()
+        if each.op == "element":
+            return True
+        pending += set(each.args) - seen
+        seen.update(each.args)
+    return False
 
 
 @dataclass(slots=True)
@@ -98,6 +119,8 @@ class _Counting:
             return None
         args = [self._value(arg) for arg in node.args]
         known = [arg for arg in args if arg is not None]
+        if node.op == "select" and args[0] is None and len(known) == 2 and _fit(*known):
+            return np.maximum(*known)
         return _OPERATIONS[node.op](*known) if len(known) == len(args) and _fit(*known) else None
 
     def _everywhere(self, number: Any) -> Numbers:

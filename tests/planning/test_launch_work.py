@@ -189,3 +189,21 @@ def test_of_a_branch_the_longer_way_is_counted():
     assert told.moved == (x.nbytes + wanted.nbytes, x.nbytes)
     assert told.bound == "the memory of the device"
     assert "the longer one is counted" in doubled_if_wanted.explain(x, wanted, zeros(1 << 20), kind="cuda")
+    assert "tell to do less count like those that do most" in told.text
+
+
+@tile.kernel(grid=lambda y, B: tile.cdiv(y.shape[0], B))
+def summed_if_wanted(p, x, wanted, y, *, B=256):
+    i = p.id(0)
+    X, total = p.read(x, [B]), p.zeros([1, B])
+    for k in range(X.blocks(0) if p.read(wanted, [1]).index([i]) > 0 else 0):
+        total += X[k]
+    p.write(y, [B])[i] = total
+
+
+def test_of_turns_that_tensors_choose_the_more_are_counted():
+    x, wanted, y = zeros(1 << 16), np.zeros(64, np.int32), zeros(1 << 14)
+    told = Told(summed_if_wanted, x, wanted, y)
+    assert told.moved == (x.nbytes + wanted.nbytes, y.nbytes)
+    assert "tell to do less count like those that do most" in told.text
+    assert "tell to do less" not in Told(matmul, *(zeros(256, 256) for _ in range(3))).text
