@@ -6,7 +6,7 @@ import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
 
@@ -36,10 +36,21 @@ def ptxas() -> Path:
 
 def assemble(text: str, arch: str, output: Path | None = None) -> Report:
     """The report of ptxas; an AssertionError with its message and the lines it names where it refuses."""
+    return _reported(text, arch) if output is None else _run(text, arch, output)
+
+
+@lru_cache(maxsize=64)
+def _reported(text: str, arch: str) -> Report:
+    """Once for a text: other sizes of tensors often give the same one."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _run(text, arch, Path(folder, "kernel.cubin"))
+
+
+def _run(text: str, arch: str, output: Path) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
         source.write_text(text)
-        command = [ptxas(), "-v", f"-arch={arch}", source, "-o", output or Path(folder, "kernel.cubin")]
+        command = [ptxas(), "-v", f"-arch={arch}", source, "-o", output]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     said = done.stdout + done.stderr
     assert done.returncode == 0, f"ptxas for {arch} says\n{said}\n{_named_lines(text, said)}"
