@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I16, I32, I64, U8, U16, DType
+from gizml_tile.dtypes import BF16, E5M2, F16, F32, FP8, I8, I16, I32, I64, U8, U16, DType, math_dtype
 from gizml_tile.layout import Linear
 from gizml_tile.lowering.expand.convert import convert, without_bit
 from gizml_tile.lowering.expand.expansion import Expansion
@@ -66,8 +66,11 @@ _SPARE_BITS = {BF16: 16, F16: 13, FP8: 20, E5M2: 21, I8: 24, U8: 23, I16: 16, U1
 def _bits_beside(tile: Node, axis: int) -> int | None:
     """How many bits a place along an axis has, if it fits into one word with an element; else None."""
     source = tile.args[0].dtype if tile.op == "to" else None
+    # I16 as F32, say, takes other bits than as I32.
+    if source not in _SPARE_BITS or tile.dtype is not math_dtype(source):
+        return None
     bits = (tile.shape[axis] - 1).bit_length()
-    return bits if source in _SPARE_BITS and bits <= _SPARE_BITS[source] else None
+    return bits if bits <= _SPARE_BITS[source] else None
 
 
 def _keys(

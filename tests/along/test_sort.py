@@ -93,6 +93,26 @@ def test_places_that_fit_beside_an_f16_and_those_that_do_not(columns):
     check(("cuda", "sm_90a"), elements((1, columns), np.float16, wild=True), 1, 4, descending=True)
 
 
+@pytest.mark.parametrize("device", [None, ("cuda", "sm_90a"), ("hip", "gfx1100")])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [(np.int16, tile.F32), (np.uint16, tile.F32), (np.int16, tile.I64), (bfloat16, tile.I32)],
+)
+def test_narrow_elements_in_a_type_that_takes_more_bits(device, source, target):
+    """32767 has 14 bits of an F32's fraction, and 2^30 nearly all bits of an I32, so no room."""
+    if source is bfloat16:
+        x = np.exp2(np.arange(1024) % 31).astype(source)
+    else:
+        x = np.arange(1024).astype(source) + np.iinfo(source).max - 1023
+    x = np.random.default_rng(0).permutation(x)[None]
+    wide = x.astype({tile.F32: np.float32, tile.I32: np.int32, tile.I64: np.int64}[target])
+    values, order = outputs(
+        device, [x], lambda p, a: a.to(target).sort(1), (x.shape, wide.dtype), (x.shape, np.int32)
+    )
+    np.testing.assert_array_equal(order, places(wide, 1))
+    np.testing.assert_array_equal(values, np.sort(wide, 1))
+
+
 @pytest.mark.parametrize("warps", [1, 2, 4, 8])
 def test_warps_trade_places(warps):
     """Rows that several warps share: bits of the position move between warps and registers."""
