@@ -185,7 +185,7 @@ class Functions(Operators):
 
         That is within 3 ulp for all pairs of floats. A negative base has powers with integers alone, NaN with
         others; 1 ** y and x ** 0 are 1, also where the other is NaN. Approximately it is within about
-        2 + 2 |y log2(x)| ulp. Of integers exponents are 0 to 8.
+        2 + 2 |y log2(x)| ulp, with x from 1/2 to 2 about 3 |y| more. Of integers exponents are 0 to 8.
         """
         if self.dtype is MASK:
             fail(f"** does not take {self._what()}; convert it with .to(F32)")

@@ -262,7 +262,11 @@ def _log2(build: Builder, x: Value) -> Value:
 
 
 def _pow(build: Builder, target: Target, x: Value, y: Value) -> Value:
-    """Within about 2 + 2 |y log2(x)| ulp: the product's and the logarithm's error are the exponent's."""
+    """Within about 2 + 2 |y log2(x)| ulp: the product's and the logarithm's error are the exponent's.
+
+    With x from 1/2 to 2 the logarithm's is 2^-22, and 2^-22 |y| of the exponent are 2^-22 |y| ln(2) of the
+    result, up to 2.8 |y| ulp more.
+    """
     power = build.map("exp2", build.mul(y, build.map("log2", build.map("abs", x))))
     return math.signed_power(KernelArithmetic(build, target), x, y, power)
 

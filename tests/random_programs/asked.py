@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import addressing
 import along
+import tells
 from programs import INDEX, Arg, Literal, Type
 
 from gizml_tile.dtypes import BF16, F16, F32, F64, I16, I32, I64, MASK, U8, U16, U32, U64, DType
-from gizml_tile.nodes import UNARY_FLOAT
+from gizml_tile.nodes import APPROXIMABLE, UNARY_FLOAT
 
 if TYPE_CHECKING:
     from writer import Writer
@@ -27,6 +28,8 @@ _IEEE = frozenset("sqrt rsqrt reciprocal relu floor ceil trunc round".split())
 def draw(writer: Writer) -> None:
     """The next operation in turn, and a store of it."""
     owner = writer.owner
+    if owner.tells:
+        tells.draw(writer)
     if owner.exact:
         addition(writer, (F32, F16, BF16)[owner.seed // 2 % 3])
         return
@@ -38,12 +41,12 @@ def draw(writer: Writer) -> None:
         owner.put(writer, found)
 
 
-def function(writer: Writer, dtype: DType | None, name: str) -> str | None:
-    """A function of floats."""
-    if writer.owner.ieee and name not in _IEEE:
+def function(writer: Writer, dtype: DType | None, name: str, approx: bool = False) -> str | None:
+    """A function of floats, by a GPU's own unit if that is asked for."""
+    if writer.owner.ieee and (approx or name not in _IEEE):
         return None
     a = writer.read(dtype or writer.owner.float_dtype())
-    return writer.emit(name, Type(writer.real(a), writer.names[a].shape), a)
+    return writer.emit(name, Type(writer.real(a), writer.names[a].shape), a, attr=approx or None)
 
 
 def conversion(writer: Writer, source: DType, name: str, dtype: DType) -> str | None:
@@ -80,12 +83,12 @@ def fused(writer: Writer, dtype: DType) -> str:
     return writer.emit("fma", Type(dtype, writer.names[a].shape), a, factor, addend)
 
 
-def power(writer: Writer, dtype: DType) -> str | None:
+def power(writer: Writer, dtype: DType, approx: bool = False) -> str | None:
     """Numbers to their own powers."""
     if writer.owner.ieee:
         return None
     a = writer.read(dtype)
-    return writer.emit("pow", Type(dtype, writer.names[a].shape), a, a)
+    return writer.emit("pow", Type(dtype, writer.names[a].shape), a, a, attr=approx or None)
 
 
 def neighbours(writer: Writer, dtype: DType) -> str:
@@ -152,6 +155,8 @@ DOUBLES: list[Ask] = [
 ]
 OTHERS: list[Ask] = [
     *(partial(function, dtype=None, name=name) for name in sorted(UNARY_FLOAT)),
+    *(partial(function, dtype=F32, name=name, approx=True) for name in sorted(APPROXIMABLE)),
+    partial(power, dtype=F32, approx=True),
     *(_along(dtype, name) for name in (*_ALONG, "cumsum") for dtype in (F32, I32)),
     *(_along(dtype, name) for name in ("prod", "cumprod", "histogram") for dtype in (U8, I32)),
     *(partial(addition, dtype=dtype, how="add") for dtype in (F32, F16, BF16, U32, I64)),

@@ -16,6 +16,7 @@ from unittest import mock
 
 import addressing
 import along
+import approximate
 import batches
 import nibbles
 import numpy as np
@@ -78,11 +79,12 @@ class Left(Exception):
 class Evaluator:
     """Runs one program of the grid after the other on intervals; ``memory`` holds the tensors.
 
-    A batch is a tuple of the values of its tiles. ``told`` is what the programs print and check.
+    A batch is a tuple of the values of its tiles. ``told`` is what the programs print and check. A GPU may
+    use its own functions.
     """
 
-    def __init__(self, program: Program, memory: dict[str, Value]):
-        self.program, self.memory = program, memory
+    def __init__(self, program: Program, memory: dict[str, Value], *, on_gpu: bool = False):
+        self.program, self.memory, self.on_gpu = program, memory, on_gpu
         self.position: tuple[int, ...] = ()
         self.told: list[tells.Told] = []
         # Of tensors that are added to: in any order, and what is added exactly when all is done.
@@ -296,6 +298,12 @@ class Evaluator:
         memory.lo[chosen], memory.hi[chosen] = (end[inside] for end in ends)
 
     def tile(self, op: Op, args: list[object]) -> Value:
+        found = self.computed(op, args)
+        if self.on_gpu and approximate.is_approximate(op, self.program):
+            return approximate.loosened(op.name, self.lifted(args), found)
+        return found
+
+    def computed(self, op: Op, args: list[object]) -> Value:
         name, attr = op.name, op.attr
         if name == "arg":
             return _constant(attr, F32)
@@ -429,23 +437,27 @@ def on_device_decorated(program: Program, tensors: dict[str, np.ndarray]) -> Non
 
 def by_interpreter(program: Program, tensors: dict[str, np.ndarray]) -> None:
     """Trace the program and let NumPy run its tile IR."""
+    _interpret(program, tensors, lambda traced: traced)
+
+
+def _interpret(
+    program: Program, tensors: dict[str, np.ndarray], passes: Callable[[TileProgram], TileProgram]
+) -> None:
+    """Let NumPy run a program's tile IR after some passes, or that of its steps where it has several."""
     traced = trace("body", compile_body(program, tensors), grid_rank=len(program.grid))
-    _interpret(traced.program, traced.tensors, program.grid, traced.scalars)
-
-
-def _interpret(traced: TileProgram, arrays, grid, scalars, *, simplified=lambda program: program) -> None:
-    """Let NumPy run a program's tile IR, or that of its steps where it has several."""
-    if not has_exact_sums(traced):
-        interpret(simplified(traced), arrays, grid, scalars)
+    # What programs tell is stored in rows of their own.
+    rows = np.zeros((math.prod(program.grid), 1 << 14), np.int64)
+    every = [rows if each is None else each for each in traced.tensors]
+    if not has_exact_sums(traced.program):
+        interpret(passes(traced.program), every, program.grid, traced.scalars)
         return
-    parts = ExactSums.of(traced)
-    every = list(arrays)
+    parts = ExactSums.of(traced.program)
     for place, tensor in enumerate(parts.more):
-        every.append(np.zeros(arrays[parts.summed[place // 2]].shape, to_numpy(tensor.dtype)))
+        every.append(np.zeros(every[parts.summed[place // 2]].shape, to_numpy(tensor.dtype)))
     for step in parts.steps:
         chosen = [every[number] for number in step.tensors]
-        own = step.grid(chosen, grid)
-        interpret(simplified(step.program), chosen, own, () if step.whole else scalars)
+        own = step.grid(chosen, program.grid)
+        interpret(passes(step.program), chosen, own, () if step.whole else traced.scalars)
 
 
 @dataclass(frozen=True)
@@ -479,13 +491,8 @@ def arch_in_turn(program: Program, archs: Sequence[str], number: int) -> str:
 
 def by_simplified_interpreter(program: Program, tensors: dict[str, np.ndarray]) -> None:
     """The same after the passes that all devices share."""
-    traced = trace("body", compile_body(program, tensors), grid_rank=len(program.grid))
     may_alias = any(spec.alias for spec in program.tensors)
-    # What programs tell is stored in rows of their own.
-    rows = np.zeros((math.prod(program.grid), 1 << 14), np.int64)
-    given = [rows if each is None else each for each in traced.tensors]
-    simplified = partial(simplify, may_alias=may_alias)
-    _interpret(traced.program, given, program.grid, traced.scalars, simplified=simplified)
+    _interpret(program, tensors, partial(simplify, may_alias=may_alias))
 
 
 def check(program: Program, execute: Execute = on_device) -> Outcome:
@@ -495,7 +502,7 @@ def check(program: Program, execute: Execute = on_device) -> Outcome:
     memory |= {spec.name: memory[spec.alias] for spec in program.tensors if spec.alias}
     before = {spec.name: stored(arrays[spec.name][1], spec) for spec in program.tensors}
     untouched = {name: whole.copy() for name, (whole, _) in arrays.items()}
-    evaluator = Evaluator(program, memory)
+    evaluator = Evaluator(program, memory, on_gpu=isinstance(execute, OnSimulator))
     evaluator.run()
     failure = ""
     try:

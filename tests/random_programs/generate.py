@@ -66,6 +66,8 @@ class Generator:
         self.turn = 7 * seed  # of the functions that F64 has
         # In some programs sums of floats are exact: they read nothing that they write. Where they are summed.
         self.exact = seed % 9 == 4
+        # In some a GPU may use functions of its own.
+        self.approx = not self.ieee and seed % 11 == 5
         self.summed: list[ViewSpec] = []
         grid = [self.random.choice([1, 1, 2, 3]) for _ in range(self.random.randrange(1, 4))]
         grid = [1] * len(grid) if self.random.random() < 0.25 else grid
@@ -287,6 +289,7 @@ class Generator:
         """The program of a body, without what no store needs."""
         tensors, views = tuple(self.tensors), tuple(self.views)
         program = Program(self.seed, self.grid, tensors, views, body, self.ieee, self.warps, self.stages)
+        program = dataclasses.replace(program, approx=self.approx)
         # Every second one is debugged, which may change nothing.
         return prune(dataclasses.replace(program, debug=self.tells and self.seed % 2 == 1))
 

@@ -28,6 +28,7 @@ class ProductGenerator(Generator):
         super().__init__(seed, doubles)
         self.random = random.Random(seed ^ 1 << 40)
         self.ieee, self.batch, self.tells, self.exact = False, 0, False, False
+        self.approx = False
         self.wild = self.random.random() < 0.1
         self.sizes = [1, 16, 32, 64]
         self.limit = 8192

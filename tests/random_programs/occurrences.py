@@ -21,6 +21,7 @@ from tensors import build_all
 from gizml_tile.check import RULES
 from gizml_tile.dtypes import MASK, MATHEMATICAL, DType
 from gizml_tile.nodes import (
+    APPROXIMABLE,
     ARITHMETIC,
     BITWISE,
     COMPARISONS,
@@ -80,6 +81,7 @@ OPTIONS: dict[str, list[str]] = {
     "dot": [*_FLOATS, "i32"],
     "select": ["index", *_FLOATS, "i32"],
     **dict.fromkeys(UNARY_FLOAT | {"neg", "abs", "fma", "pow"}, _FLOATS),
+    **{name: [*_FLOATS, "approx"] for name in APPROXIMABLE | {"pow"}},
     "mulhi": ["i32", "unsigned"],
     "loop": ["range", EARLY],
     "check": ["value"],
@@ -150,6 +152,8 @@ def _others(node: Node, first: Node) -> Iterator[str]:
         yield node.attr if node.dtype.is_float else node.dtype.text
     elif node.op == "mulhi" and node.attr:
         yield "unsigned"
+    elif node.op in APPROXIMABLE | {"pow"} and node.attr:
+        yield "approx"
     elif node.op in REDUCTIONS | {"concat", "interleave"}:
         yield f"axis {node.attr}"
     # Of a comparison and a reduction the operand's type matters.

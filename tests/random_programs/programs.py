@@ -125,6 +125,7 @@ class Program:
     stages: int = 0
     variants: tuple[tuple[str, str], ...] = ()  # that a GPU must use, by operation
     debug: bool = False  # whether it prints and checks
+    approx: bool = False  # whether a GPU may use its own functions, wherever there are
 
     def view(self, name: str) -> ViewSpec:
         return next(view for view in self.views if view.name == name)

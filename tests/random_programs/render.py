@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import addressing
 import along
+import approximate
 import nibbles
 import packed
 import tells
@@ -34,7 +35,7 @@ def hints(program: Program) -> list[str]:
     """The lines that tell a GPU how many warps and stages to take, and which variants."""
     counts = {"warps": program.warps, "stages": program.stages}
     lines = [f"    p.{name}({count})" for name, count in counts.items() if count]
-    lines += ["    p.debug()"] * program.debug
+    lines += ["    p.debug()"] * program.debug + ["    p.approx()"] * program.approx
     return lines + [f"    p.variant({operation!r}, {name!r})" for operation, name in program.variants]
 
 
@@ -134,7 +135,8 @@ def expression(name: str, args: list[str], attr: object) -> str:
         return f"{args[0]}.{name}(tile.{attr.name})"
     if name in MOVES:
         return text(name, args, attr)
-    return f"{args[0]}.{name}({', '.join(args[1:])})"
+    option = ["approx=True"] * (name in approximate.NAMES and attr is True)
+    return f"{args[0]}.{name}({', '.join([*args[1:], *option])})"
 
 
 def _loop(op: Op, indent: str) -> list[str]:

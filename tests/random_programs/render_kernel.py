@@ -78,7 +78,7 @@ def _written(op: Op, args: list[str]) -> str:
             return f"abs({args[0]})"
         case "round" if not kind.batch:
             return f"round({args[0]})"
-        case "pow":
+        case "pow" if not op.attr:
             return f"{args[0]} ** {args[1]}"
         case "not_":
             return f"~{args[0]}"

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import addressing
 import along
+import approximate
 import nibbles
 import numpy as np
 import pytest
@@ -110,8 +111,10 @@ def test_every_method_occurs():
             for region in op.regions:
                 walk(region)
 
-    for seed in range(COUNT + MORE):
-        walk(generate(seed).body)
+    programs = [generate(seed) for seed in range(COUNT + MORE)]
+    for program in programs:
+        walk(program.body)
+    assert {program.approx for program in programs} == {False, True}
     named = """arg id count int dim blocks k full zeros sign clamp copysign isnan isinf isfinite chance loop
     fold cond scale_blocks tile"""
     wanted = {*named.split(), *(f"while {form}" for form in WHILES), *STORES, *TELLS, *EXITS}
@@ -221,6 +224,19 @@ def test_what_is_not_known_stays_unknown():
     assert ref.add(integers([[2**31 - 1]], I32), integers([[1]], I64)).lo == 2**31
     assert ref.divide(floats([[1.0]]), floats([[-1.0]], [[1.0]])).unknown.all()
     assert isinstance(ref.dot(floats([[1.0, 2.0]]), floats([[3.0], [4.0]])), Value)
+
+
+def test_approximate_functions():
+    """More is accepted of them, and not all."""
+    a = floats([[0.25, 1.5, 3.0]])
+    for name, off in (("exp", 3e-7), ("tanh", 2e-4), ("log2", 2e-7), ("sin", 1e-6), ("pow", 5e-7)):
+        args = [a] if name != "pow" else [a, floats([[1.7]])]
+        sharp = ref.wave(np.sin, a) if name == "sin" else ref.power(*args) if name == "pow" else None
+        sharp = sharp or ref.function(name, a)
+        loose = approximate.loosened(name, args, sharp)
+        wide, close = loose.hi.astype(float) - loose.lo, sharp.hi.astype(float) - sharp.lo
+        assert (wide >= close).all() and (wide > close).any(), name
+        assert (wide < 20 * off * np.maximum(1, abs(sharp.hi))).all(), name
 
 
 @pytest.mark.parametrize("dtype", [F32, F16, BF16])

@@ -37,7 +37,7 @@ from gizml_tile.dtypes import (
     DType,
     math_dtype,
 )
-from gizml_tile.nodes import broadcast, promote
+from gizml_tile.nodes import APPROXIMABLE, broadcast, promote
 
 CAST = [F32, I32, U32, F16, BF16, I16, U16, FP8, E5M2, I8, U8, I64, U64]
 FLOATS = [F32, F32, F32, F16, BF16, FP8, E5M2]
@@ -242,7 +242,8 @@ class Writer:
             # One after the other, so that few programs have them all.
             self.owner.turn += 1
             name = names[self.owner.turn % len(names)]
-        return self.emit(name, Type(real, self.names[a].shape), a)
+        approx = name in APPROXIMABLE and not self.owner.ieee and self.random.random() < 0.2
+        return self.emit(name, Type(real, self.names[a].shape), a, attr=approx or None)
 
     def binary(self) -> str:
         a = self.floats()
