@@ -205,6 +205,8 @@ CASES = [
     (200, 328, 64, {"BM": 64, "APPROX": True, "PROGRAMS": "3 together", "KIND": "f16"}),
     (520, 520, 64, {"BM": 64, "BN": 64, "CAUSAL": True, "APPROX": True, "PROGRAMS": "3 together"}),
     (40, 40, 64, {"BM": 64, "CAUSAL": True, "APPROX": True, "PROGRAMS": "3 together"}),
+    (200, 328, 64, {"BM": 64, "BN": 64, "PROGRAMS": "3 together"}),
+    (328, 328, 64, {"BM": 64, "BN": 64, "CAUSAL": True, "PROGRAMS": "3 together"}),
 ]
 
 
