@@ -281,17 +281,24 @@ def _costs(predicted: Prediction | None, costs: Sequence[Advice]) -> Iterator[st
         return
     resource = _longest(predicted.seconds)
     for line, share in predicted.most_of(resource):
-        yield f"{line}  {share:.0%} of {resource}{_less_exact(predicted.plan, line, resource)}"
+        yield f"{line}  {share:.0%} of {resource}{_instead(predicted.plan, line, resource)}"
     for each in costs:
         yield f"{line_of(each.place)}  {each.kind}, {each.share:.0%} of the time: {each.text}"
         yield f"  to do: {each.fix}"
 
 
-def _less_exact(plan: Plan, line: str, resource: str) -> str:
-    """What a line would be done by if less exact results did, where that is faster."""
+# As many registers of a thread for all products' results leave room for twice as many.
+_FEW_RESULTS = 64
+
+
+def _instead(plan: Plan, line: str, resource: str) -> str:
+    """What would take less of what a line takes: other block sizes, or results that are less exact."""
     nodes = [node for node in plan.program.body.walk() if line_of(node.place) == line]
     if any(is_exact_for_multiply_adds(plan, node) for node in nodes):
         return "; F16 or BF16 operands, or precision='tf32', would go to the matrix units"
+    results = sum(layout.registers for node, layout in plan.layouts.items() if node.op == "dot")
+    if resource == "workgroup memory" and 0 < results <= _FEW_RESULTS and any(n.op == "dot" for n in nodes):
+        return "; blocks with more rows or columns would take less of it for each multiply-add"
     exact = list(dict.fromkeys(node.op for node in nodes if is_exact_function(plan, node)))
     if resource == "issuing instructions" and exact:
         return f"; {' and '.join(exact)} with approx=True, or p.approx(), would take the device's own"

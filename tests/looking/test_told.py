@@ -93,6 +93,15 @@ def test_explain_tells_what_less_exact_results_would_be_made_by():
     )
 
 
+def test_explain_tells_of_larger_blocks_where_workgroup_memory_takes_the_time_of_products():
+    hint = "% of workgroup memory; blocks with more rows or columns would take less of it"
+    for size, said in ((64, True), (128, False)):
+        text = slow.matmul.explain(
+            *products(2048), BM=size, BN=size, BK=32, kind="cuda", arch="sm_80", warps=4
+        )
+        assert (hint in text) == said, text
+
+
 def test_explain_tells_of_approximate_functions_where_exact_ones_take_the_time():
     exact, approximate = (
         slow.sigmoids.explain(*rows(4096, 4096), APPROX=approx, kind="cuda", arch="sm_90a")
