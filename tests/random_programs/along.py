@@ -48,6 +48,7 @@ def drawn(writer: Writer, a: str, asked: str = "") -> str:
     dtype, size = math_dtype(kind.dtype), kind.shape[axis]
     names = [*PLACES, "cummax", "cummin", "sort", "topk", "reduce", "scan"]
     names += ["cumsum"] if not (is_float and writer.owner.ieee) else []
+    names += ["cumprod", "prod"] if is_float and not writer.owner.ieee else []
     names += ["cumprod", "prod", "reduce", "scan", "histogram", "histogram"] if not is_float else []
     name = asked if asked in names else random.choice(names) if kind.dtype is not MASK else "cumsum"
     left = (1, kind.shape[1]) if axis == 0 else (kind.shape[0], 1)
@@ -120,7 +121,7 @@ def evaluate(name: str, args: list[Value], attr: object) -> Value:
     if name == "prod":
         whole = _running(a, "cumprod", attr, False)
         last = (Ellipsis, slice(-1, None)) if attr == 1 else (slice(-1, None),)
-        return integers(whole.lo[last], a.dtype, whole.exact[last])
+        return Value(a.dtype, whole.lo[last], whole.hi[last])
     if name == "histogram":
         inside = a.lo[(a.lo >= 0) & (a.lo < attr)]
         counts = np.bincount(inside.astype(np.int64), minlength=attr)
@@ -138,6 +139,8 @@ def _running(a: Value, name: str, axis: int, reverse: bool) -> Value:
         value = integers(found, a.dtype, np.logical_and.accumulate(lo == hi, axis))
     elif name == "cumsum":
         value = _sums(lo, hi, axis, a.dtype)
+    elif name == "cumprod":
+        value = _products(Value(a.dtype, lo, hi), axis)
     else:
         value = _extremes(lo, hi, name, axis, a.dtype)
     return Value(value.dtype, *(np.flip(end, axis) if reverse else end for end in (value.lo, value.hi)))
@@ -152,6 +155,21 @@ def _sums(lo: np.ndarray, hi: np.ndarray, axis: int, dtype: DType) -> Value:
         ends = np.cumsum(wide[0], axis) - slack, np.cumsum(wide[1], axis) + slack
     found = where(size < kind.largest, floats(*ends, dtype), nothing(lo.shape, dtype))
     return Value(dtype, *zeros_apart(found.lo, found.hi))
+
+
+def _products(a: Value, axis: int) -> Value:
+    """Running products of known numbers of which no part can leave the normal numbers, in any order."""
+    kind, x = format_of(a.dtype), a.lo.astype(format_of(a.dtype).wide)
+    smallest = kind.least + kind.digits - 1
+    with np.errstate(all="ignore"):
+        powers = np.where(np.isfinite(x) & (x != 0), np.log2(abs(x)), 0)
+        most, least = (np.cumsum(limit(powers, 0), axis) for limit in (np.maximum, np.minimum))
+        true = np.multiply.accumulate(x, axis)
+        size = np.where(np.isfinite(true), abs(true), 0)
+        slack = (np.cumsum(np.ones(x.shape), axis) - 1) * kind.unit * 1.01 * size
+        ends = [np.where(slack > 0, true + sign * slack, true) for sign in (-1, 1)]
+    known = np.logical_and.accumulate(a.exact, axis) & (most < 1 - smallest) & (least > smallest)
+    return where(known, floats(*ends, a.dtype), nothing(x.shape, a.dtype))
 
 
 def _extremes(lo: np.ndarray, hi: np.ndarray, name: str, axis: int, dtype: DType) -> Value:

@@ -145,7 +145,7 @@ def _along(dtype: DType, name: str) -> Ask:
 _ALONG = ["sort", "topk", "reduce", "scan"]
 DOUBLES: list[Ask] = [
     *(partial(function, dtype=F64, name=name) for name in sorted(UNARY_FLOAT)),
-    *(_along(F64, name) for name in _ALONG),
+    *(_along(F64, name) for name in (*_ALONG, "cumsum", "cumprod", "prod")),
     partial(addition, dtype=F64, how="add"),
     *(partial(number, dtype=F64, name=name) for name in ("iota", "value")),
     *(partial(each, dtype=F64) for each in (fused, power)),
@@ -158,7 +158,8 @@ OTHERS: list[Ask] = [
     *(partial(function, dtype=F32, name=name, approx=True) for name in sorted(APPROXIMABLE)),
     partial(power, dtype=F32, approx=True),
     *(_along(dtype, name) for name in (*_ALONG, "cumsum") for dtype in (F32, I32)),
-    *(_along(dtype, name) for name in ("prod", "cumprod", "histogram") for dtype in (U8, I32)),
+    *(_along(dtype, name) for name in ("prod", "cumprod") for dtype in (F32, U8, I32)),
+    *(_along(dtype, "histogram") for dtype in (U8, I32)),
     *(partial(addition, dtype=dtype, how="add") for dtype in (F32, F16, BF16, U32, I64)),
     partial(addition, dtype=F16, how="max"),
     *(partial(number, dtype=F32, name=name) for name in ("iota", "value")),
