@@ -34,9 +34,10 @@ def draw(writer: Writer) -> None:
         addition(writer, (F32, F16, BF16)[owner.seed // 2 % 3])
         return
     asked = DOUBLES if owner.doubles else OTHERS
+    number = owner.number if owner.doubles else owner.seed // 3
     if owner.batch and owner.seed % 3 == 0:
-        asked = BATCHES
-    found = asked[owner.seed // 3 % len(asked)](writer)
+        asked, number = BATCHES, owner.seed // 3
+    found = asked[number % len(asked)](writer)
     if found is not None:
         owner.put(writer, found)
 

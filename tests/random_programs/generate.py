@@ -40,7 +40,8 @@ from gizml_tile.dtypes import (
 class Generator:
     """What the regions of one program share: tensors, views and fresh names."""
 
-    share_of_doubles = 0.3  # of all programs
+    # Of so many programs one after the other those that have floats of 64 bits.
+    period, with_doubles = 10, (3, 6, 9)
 
     def __init__(self, seed: int, doubles: bool | None = None):
         self.seed, self.random = seed, random.Random(seed)
@@ -59,11 +60,15 @@ class Generator:
         self.batch = self.random.choice([0] * 7 + [2, 2, 3])
         self.tells = self.random.random() < 0.15
         self.ieee = seed % 4 == 0
-        # In some programs floats of 64 bits, drawn apart, so that others do not depend on it.
-        drawn = random.Random(-(2**32) - seed).random() < self.share_of_doubles
-        self.doubles = drawn if doubles is None else doubles
+        place = seed % self.period
+        self.doubles = place in self.with_doubles if doubles is None else doubles
         self.floats = [*FLOATS, *[F64] * len(FLOATS)] if self.doubles else FLOATS
-        self.turn = 7 * seed  # of the functions that F64 has
+        # The number among programs of its kind, and of what F64 has drawn in turn.
+        self.number = seed
+        if self.doubles:
+            before = sum(each < place for each in self.with_doubles)
+            self.number = seed // self.period * len(self.with_doubles) + before
+        self.turn = 7 * self.number
         # In some programs sums of floats are exact: they read nothing that they write. Where they are summed.
         self.exact = seed % 9 == 4
         # In some a GPU may use functions of its own.

@@ -22,7 +22,7 @@ TURNS = [(0, 1)] * 6 + [(0, 2), (1, 1), (3, -1)]
 class ProductGenerator(Generator):
     """Programs of one or two loops of products, with what comes before, after and beside the operands."""
 
-    share_of_doubles = 0.15
+    period, with_doubles = 20, (2, 9, 11)
 
     def __init__(self, seed: int, doubles: bool | None = None):
         super().__init__(seed, doubles)
