@@ -14,14 +14,21 @@ _PROGRAM_BITS, _LENGTH_BITS = 31, 48
 # Operations of an index that are looked at; of longer ones nothing is known.
 _PATIENCE = 64
 
-Starts = Mapping[Node, Node]
+Starts = Mapping[Node, tuple[Node, int]]
 
 
 @lru_cache(maxsize=256)
 def starts(program: TileProgram) -> Starts:
-    """What each loop of a program counts from, by the index that counts."""
+    """What each loop of a program counts from and in which steps, by the index that counts.
+
+    Steps that run time tells count as 1: in so many turns none of them leads farther than a tensor is long.
+    """
     loops = [node for node in program.body.walk() if node.op == "loop"]
-    return {node.regions[0].params[0]: node.args[0] for node in loops}
+    return {node.regions[0].params[0]: (node.args[0], _known_step(node.args[2])) for node in loops}
+
+
+def _known_step(step: Node) -> int:
+    return step.attr if step.op == "index" and isinstance(step.attr, int) else 1
 
 
 def index_bits(index: Node, begins: Starts | None = None) -> int:
@@ -34,14 +41,15 @@ def index_bits(index: Node, begins: Starts | None = None) -> int:
         if len(order) > _PATIENCE:
             return MOST_BITS + 1
         if node.op == "param" and begins is not None and node in begins:
-            order.append(begins[node])
+            order.append(begins[node][0])
         elif node.op not in ("element", "result"):
             order += [arg for arg in node.args if arg.is_index]
     known: dict[Node, int] = {}
     for node in reversed(order):
         if node.op == "param" and node.attr == 0 and (begins is None or node in begins):
-            start = 0 if begins is None else known[begins[node]]
-            known[node] = max(start, _LENGTH_BITS) + 1
+            begin, step = (None, 1) if begins is None else begins[node]
+            start = 0 if begin is None else known[begin]
+            known[node] = max(start, _LENGTH_BITS + step.bit_length() - 1) + 1
         else:
             known[node] = _bits(node, [known[arg] for arg in node.args if arg in known])
         known[node] = min(known[node], MOST_BITS + 1)

@@ -211,5 +211,18 @@ def test_block_numbers_out_of_a_tensor_may_be_anything(own):
         agree(written, z)
 
 
+def test_loops_in_large_steps_leave_a_tensor():
+    """Of blocks 0, 2^60, 2^61, ... of 16 elements each only the first is inside."""
+    x, y = np.arange(16, dtype=np.float32) + 1, np.zeros((2, 16), np.float32)
+
+    def body(p):
+        X, Y, zeros = p.read(x, [16]), p.write(y, [1, 16]), p.zeros([1, 16])
+        for number, (begin, end, step) in enumerate(((0, 2**62, 2**60), (0, -(2**62), -(2**60)))):
+            Y[number, 0] = p.fold(begin, end, zeros, lambda k, t: t + X.at([k]), step=step)
+
+    for _, (found,) in everywhere([1], body, [y]):
+        agree(found, np.array([x, x]))
+
+
 def _wrapped(number):
     return (number + 2**63) % 2**64 - 2**63
