@@ -268,9 +268,10 @@ class ExactKernel:
         if known is None or known.units != units:
             # All steps can be made, or nothing is launched.
             known = _Known(self._sums.sizes(tensors), units, self._launches(every, scalars, grid))
-            while len(self._known) >= _KINDS:
-                self._known.pop(next(iter(self._known)))
-            self._known[kind] = known
+            with lock():
+                while len(self._known) >= _KINDS:
+                    self._known.pop(next(iter(self._known)))
+                self._known[kind] = known
         for code, numbers, own, whole in known.launches:
             code([every[number] for number in numbers], () if whole else scalars, own, *stream)
 
