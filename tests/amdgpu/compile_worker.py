@@ -15,9 +15,10 @@ def machine(arch):
     if arch:
         target = llvm.Target.from_triple("amdgcn-amd-amdhsa")
         return target.create_target_machine(cpu=arch, opt=3, reloc="pic")
+    # Code for this computer runs once, so it need not be fast.
     features = llvm.get_host_cpu_features().flatten()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=1, reloc="pic", codemodel="small"
+        cpu=llvm.get_host_cpu_name(), features=features, opt=0, reloc="pic", codemodel="small"
     )
 
 
