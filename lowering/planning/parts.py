@@ -5,26 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gizml_tile.dtypes import F32
+from gizml_tile.lowering.planning.along import bits_along, reducing_layout
 from gizml_tile.lowering.planning.classes import Uses
 from gizml_tile.lowering.planning.plan import TileLayout
 from gizml_tile.nodes import Const, Node, TileProgram
+from gizml_tile.target import Target
 
 
 def find_parts(
-    program: TileProgram, uses: Uses, homes: Mapping[Node, TileLayout]
+    program: TileProgram, uses: Uses, homes: Mapping[Node, TileLayout], target: Target, warps: int
 ) -> dict[Node, tuple[Node, ...]]:
     """What loops carry in parts, with the sums that are added to it: those need not go over the threads.
 
     In ``total = total * shrink + weights.sum(1)`` the parts are scaled as their sum would be, so the threads
     of a row meet once after the loop instead of in every turn. Sums of magnitudes must be finite, as for the
-    bound of one sum.
+    bound of one sum. All of them meet as the first would: rows of 32 over 32 lanes, but those of 8 over 8.
     """
-    return {
-        param: sums
+
+    def threads(total: Node) -> tuple[list[int], ...]:
+        """The bits of lanes and of warps whose parts make a sum."""
+        linear = reducing_layout(total.args[0], homes.get, target, warps).linear
+        assert isinstance(total.attr, int)
+        return tuple(bits_along(linear, name, total.attr) for name in ("lane", "warp"))
+
+    found = {
+        param: _sums(loop, number, uses, homes)
         for loop in program.body.walk()
         if loop.op == "loop"
         for number, param in enumerate(loop.regions[0].params[1:])
-        if (sums := _sums(loop, number, uses, homes))
+    }
+    return {
+        param: sums
+        for param, sums in found.items()
+        if sums and all(threads(each) == threads(sums[0]) for each in sums)
     }
 
 

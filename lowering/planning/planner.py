@@ -145,7 +145,7 @@ def plan(
     bypassed = frozenset(node for node in state.classes if _is_bypassed(state, node))
     homes = _homes(state, bypassed)
     check_registers(program, target, state.warps, homes)
-    parts = find_parts(program, uses, homes)
+    parts = find_parts(program, uses, homes, target, state.warps)
     for total in itertools.chain(*parts.values()):
         state.reasons[total] = "each thread adds up its own part, and the threads meet after the loop"
     for node in program.body.walk():

@@ -144,3 +144,28 @@ def test_one_number_of_products(arch):
     parts = [wide(a)[:, k : k + 64] @ wide(b)[k : k + 64] for k in range(0, 200, 64)]
     want = sum((part**2).sum() for part in parts)
     assert abs(wide(run.results[0])[0, 0] - want) <= 2.0**-18 * want
+
+
+@tile.kernel(grid=1)
+def of_both_axes(p, x, w, y, *, WIDE=32, NARROW=4):
+    """Sums of one number over the threads of a row, of a column, and of rows of other lengths."""
+    X, W = p.read(x, [8, WIDE]), p.read(w, [1, NARROW])
+    total = p.zeros([1, 1])
+    for k in range(X.blocks(1)):
+        block = X[0, k]
+        total += block.sum(1).sum(0) + (block * block).sum(0).sum(1) + W[0, k].sum(1)
+    p.write(y, [1, 1])[0, 0] = total
+
+
+@pytest.mark.parametrize("target", [("cuda", "sm_90a"), ("hip", "gfx942"), ("metal", "apple9")])
+@pytest.mark.parametrize("warps", [1, 4])
+@pytest.mark.parametrize("wide_columns, narrow", [(32, 4), (4, 128), (256, 256)])
+def test_sums_over_different_threads(target, warps, wide_columns, narrow):
+    """They have no parts that one sum after the loop could join."""
+    x, w, y = numbers(8, 3 * wide_columns), numbers(1, 3 * narrow, seed=1), room(1, 1)
+    kind, arch = target
+    sizes = {"WIDE": wide_columns, "NARROW": narrow}
+    run = of_both_axes.simulate(x, w, y, kind=kind, arch=arch, warps=warps, **sizes)
+    terms = wide(x), wide(x) ** 2, wide(w)
+    want, magnitude = sum(each.sum() for each in terms), sum(np.abs(each).sum() for each in terms)
+    assert abs(wide(run.results[0])[0, 0] - want) <= 2.0**-18 * magnitude
