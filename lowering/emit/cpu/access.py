@@ -191,6 +191,13 @@ class Line:
         mask = splat("i1", "true", self.width) if masks is None else self._mask(place, masks, chosen)
         self._masked("store", storage, kind, place, [f"{vector('i1', self.width)} {mask}"], raw)
 
+    def holds(self, place: Value) -> str:
+        """Whether all lanes from ``place`` on lie inside."""
+        function = self._function
+        checks = [] if self.start == 0 else [function.compare("eq", self.start, 0)]
+        checks.append(function.compare("sle", function.add(place, self.width), self.length))
+        return function.all_of(checks)
+
     def address(self, place: Value) -> str:
         """Where the element at ``place`` lies."""
         return self._function.offset(self.pointer, self._function.mul(place, self.stride_bytes))

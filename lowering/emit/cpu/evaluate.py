@@ -50,7 +50,7 @@ class Pass:
         def take(column: Value, width: int) -> str:
             place = RowPlace(self, row, local, width, stretches=node.shape[1] > 1)
             place.prepare((node,))
-            return place.at(column).value(node)
+            return replace(place.at(column), looks=True).value(node)
 
         return take
 
@@ -194,6 +194,7 @@ class Place:
     width: int
     parent: RowPlace
     masks: Masks
+    looks: bool = False  # whether reads look if they are inside, where no edge tells
     memo: dict[Node, str] = field(default_factory=dict)
 
     @property
@@ -230,6 +231,8 @@ class Place:
         if node.op == "iota" and isinstance(node.attr, Const):
             return count(self.shared.scope, node, self.row, self.column, self.width, axis=1)
         if node.op == "read":
+            if self.looks and self.width > 1:
+                return self._looked(self.parent.lines[node], node)
             return self.parent.lines[node].load(arithmetic, self.column, self.masks)
         if node.op == "gather":
             addresses = self.shared.addresses[node]
@@ -257,6 +260,23 @@ class Place:
         if node in self.parent.reciprocals:
             return self._quotient(node, self.value(node.args[0]))
         return apply(arithmetic, node, [self.value(arg) for arg in node.args])
+
+    def _looked(self, line: Line, node: Node) -> str:
+        """A read without masks where all of it is inside.
+
+        With masks it waits for stores of which the last bits of the address are the same, and the hardware
+        fetches nothing ahead.
+        """
+        arithmetic = self.arithmetic
+
+        def free() -> list[str]:
+            return [line.load(arithmetic, self.column, None)]
+
+        def masked() -> list[str]:
+            return [line.load(arithmetic, self.column, {})]
+
+        kind = arithmetic.type(register_dtype(node))
+        return self.shared.scope.function.when(line.holds(self.column), free, masked, [kind])[0]
 
     def _quotient(self, node: Node, value: str) -> str:
         """Division by the row's reciprocal; vectors with very large or small elements divide after all."""
