@@ -143,8 +143,8 @@ class In(_Blocks):
         """The block at block coordinates (leading unblocked dimensions by element).
 
         One coordinate for each dimension of the tensor; elements outside the tensor read ``pad``, and so do
-        those where ``mask``, which broadcasts to the block, is false: their memory is not touched. A block's
-        number times its size wraps as indices do, so that one of 2^62 elements and more can be any block.
+        those where ``mask``, which broadcasts to the block, is false: their memory is not touched. Blocks so
+        far away that 64 bits do not tell where they begin lie outside, too.
         """
         return self._read("at", coords, mask)
 

@@ -224,7 +224,7 @@ class Evaluator:
                 axes.append(np.array([coordinate]))
             else:
                 size = view.block[axis - leading]
-                first = _wrapped(coordinate * size) if op.attr[1] == "at" else coordinate
+                first = coordinate * size if op.attr[1] == "at" else coordinate
                 first = min(max(first, -(2**40)), 2**40)  # far outside is outside
                 axes.append(np.arange(size) + first)
         inside = np.array(True)
