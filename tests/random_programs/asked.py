@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import addressing
 import along
+import loops_and_branches as loops
 import tells
 from programs import INDEX, Arg, Literal, Type
 
@@ -30,6 +31,8 @@ def draw(writer: Writer) -> None:
     owner = writer.owner
     if owner.tells:
         tells.draw(writer)
+    if owner.branches:
+        loops.loop(writer, 0)
     if owner.exact:
         addition(writer, (F32, F16, BF16)[owner.seed // 2 % 3])
         return

@@ -71,6 +71,8 @@ class Generator:
         self.turn = 7 * self.number
         # In some programs sums of floats are exact: they read nothing that they write. Where they are summed.
         self.exact = seed % 9 == 4
+        # In some loops are left in the arms of branches.
+        self.branches = seed % 8 == 5
         # In some a GPU may use functions of its own.
         self.approx = not self.ieee and seed % 11 == 5
         self.summed: list[ViewSpec] = []
@@ -273,7 +275,7 @@ class Generator:
         writer.may_return = self.random.random() < 0.3
         for _ in range(self.random.randrange(1, 4)):
             writer.read()
-        writer.grow(self.random.randrange(3, 12))
+        writer.grow(self.random.randrange(2, 9))
         asked.draw(writer)
         for _ in range(self.random.choice([1, 1, 2])):
             name = writer.pick(lambda t: t.dtype is not None and t.shape != (1, 1)) or writer.floats()

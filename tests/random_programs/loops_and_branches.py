@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from programs import INDEX, Arg, Block, Literal, Op, Type
+from programs import INDEX, Arg, Block, Literal, Op, Type, leaves
 
 from gizml_tile.dtypes import BF16, F32, F64, MASK
 
@@ -136,16 +136,23 @@ def _grow(
 ) -> None:
     """What a turn does, and where it may be left; ``first`` is what a counter becomes in every turn."""
     random = inside.random
+
+    def leave(where: Writer) -> None:
+        name = random.choice(["break", "break", "continue"] + ["return"] * where.may_return)
+        condition = comparison(where)
+        gives: tuple[str, ...] = ()
+        if name != "return":
+            gives = latest(where, kinds, params)
+            gives = gives if first is None else (first, *gives[1:])
+        where.ops.append(Op(name, (), (), (condition, *gives)))
+
+    inside.leave = leave if may_leave else None
+    if may_leave and inside.owner.branches:
+        cond(inside, depth + 1)
     inside.grow(random.randrange(1, 6), depth + 1)
     maybe_put(inside)
     while may_leave and random.random() < 0.3:
-        name = random.choice(["break", "break", "continue"] + ["return"] * inside.may_return)
-        condition = comparison(inside)
-        gives: tuple[str, ...] = ()
-        if name != "return":
-            gives = latest(inside, kinds, params)
-            gives = gives if first is None else (first, *gives[1:])
-        inside.ops.append(Op(name, (), (), (condition, *gives)))
+        leave(inside)
         inside.grow(random.randrange(0, 3), depth + 1)
         maybe_put(inside)
 
@@ -175,7 +182,7 @@ def latest(writer: Writer, kinds: tuple[Type, ...], fallback: list[str]) -> tupl
 
 
 def cond(writer: Writer, depth: int) -> None:
-    """A branch on a comparison of indices."""
+    """A branch on a comparison of indices, in whose arms the loop or the program may be left."""
     random = writer.random
     condition = comparison(writer)
     defaults = [
@@ -186,11 +193,22 @@ def cond(writer: Writer, depth: int) -> None:
     arms = []
     for _ in range(2):
         inside = type(writer)(writer.owner, dict(writer.names))
+        inside.leave, inside.may_return = writer.leave, writer.may_return
         inside.grow(random.randrange(1, 4), depth + 1)
         maybe_put(inside)
+        if (inside.leave or inside.may_return) and random.random() < (0.8 if inside.owner.branches else 0.4):
+            if random.random() < 0.3 and depth < 3:
+                cond(inside, depth + 1)  # one in another's arm
+            elif inside.leave:
+                inside.leave(inside)
+            else:
+                inside.ops.append(Op("return", (), (), (comparison(inside),)))
+            inside.grow(random.randrange(0, 2), depth + 1)
         arms.append(Block((), tuple(inside.ops), latest(inside, kinds, defaults)))
     results = tuple(writer.owner.fresh("r") for _ in defaults)
-    writer.ops.append(Op("cond", results, kinds, (condition,), None, tuple(arms)))
+    made = Op("cond", results, kinds, (condition,), None, tuple(arms))
+    # Names that an arm may leave without a value have one before, where a branch is written with ``if``.
+    writer.ops.append(replace(made, args=(condition, *defaults)) if leaves(made) else made)
     writer.names.update(zip(results, kinds, strict=True))
 
 

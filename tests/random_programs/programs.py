@@ -150,7 +150,7 @@ def _prune(block: Block) -> Block:
     kept: list[Op] = []
     for op in reversed(block.ops):
         regions = tuple(_prune(region) for region in op.regions)
-        acts = op.name in STORES | TELLS | EXITS or any(has_effects(region) for region in regions)
+        acts = op.name in STORES | TELLS or leaves(op) or any(has_effects(region) for region in regions)
         if not acts and not live.intersection(op.results):
             continue
         op = Op(op.name, op.results, op.types, op.args, op.attr, regions)
@@ -194,6 +194,13 @@ def _adds(block: Block, views: set[str]) -> bool:
         (op.name == "scatter_add" and op.attr[0] in views) or any(_adds(each, views) for each in op.regions)
         for op in block.ops
     )
+
+
+def leaves(op: Op, names: frozenset[str] = EXITS) -> bool:
+    """Whether an operation, or one in the arms of a branch, leaves what is around it in one of some ways."""
+    if op.name in LOOPS:
+        return "return" in names and ends_program(op)
+    return op.name in names or any(leaves(each, names) for region in op.regions for each in region.ops)
 
 
 def ends_program(op: Op) -> bool:

@@ -12,7 +12,7 @@ import packed
 import tells
 from batches import axis_in_text
 from loops_and_branches import WHILES
-from programs import EXITS, LOOPS, STORES, TELLS, Arg, Literal, Op, Program, ends_program, has
+from programs import EXITS, LOOPS, STORES, TELLS, Arg, Literal, Op, Program, ends_program, has, leaves
 from shapes import MOVES, text
 
 from gizml_tile.dtypes import DType
@@ -65,6 +65,16 @@ def _block(ops: tuple[Op, ...], indent: str, end: str, leave: Callable[[Op], str
     """
     lines: list[str] = []
     for number, op in enumerate(ops):
+        if op.name == "cond" and leaves(op):
+            # What follows goes on in the arms.
+            result = op.results[0]
+            lines.append(f"{indent}def after_{result}({', '.join(op.results)}):")
+            lines += _block(ops[number + 1 :], indent + "    ", end or "return None", leave)
+            for arm, region in zip(("then", "otherwise"), op.regions, strict=True):
+                lines.append(f"{indent}def {arm}_{result}():")
+                goes_on = f"return after_{result}({', '.join(region.gives)})"
+                lines += _block(region.ops, indent + "    ", goes_on, leave)
+            return [*lines, f"{indent}return p.cond({op.args[0]}, then_{result}, otherwise_{result})"]
         lines += [] if op.name in EXITS else _op(op, indent)
         if op.name in EXITS:
             condition, gives, after = op.args[0], leave(op), f"after_{op.args[0]}"
@@ -150,7 +160,7 @@ def _loop(op: Op, indent: str) -> list[str]:
         call = f"{op.results[0]} = p.fold({bounds[0]}, {bounds[1]}, {inits[0]}, {name}{_step(op)})"
         return [f"{indent}def {name}({k}, {params[0]}):", *lines, indent + call]
     # A flag tells whether the loop goes on (1), has been left (0) or ends the program (2).
-    flag = any(each.name == "break" for each in body.ops) or ends_program(op)
+    flag = any(leaves(each, frozenset({"break"})) for each in body.ops) or ends_program(op)
     left, first, going = (f"left_{op.results[0]}, ", "_, ", "1, ") if flag else ("", "", "")
 
     def leave(exit_: Op) -> str:

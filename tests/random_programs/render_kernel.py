@@ -42,15 +42,19 @@ def render_kernel(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _block(block: Block, indent: str) -> list[str]:
-    return [line for op in block.ops for line in _op(op, indent)]
+def _block(block: Block, indent: str, carried: str = "") -> list[str]:
+    return [line for op in block.ops for line in _op(op, indent, carried)]
 
 
-def _op(op: Op, indent: str) -> list[str]:
+def _op(op: Op, indent: str, carried: str) -> list[str]:
+    """The statements of an operation in a loop that carries some names."""
     if op.name in LOOPS:
         return _loop(op, indent)
     if op.name == "cond":
-        return _branch(op, indent)
+        return _branch(op, indent, carried)
+    if op.name in ("break", "continue"):
+        gives = f"{indent}    {carried} = {', '.join(op.args[1:])}"
+        return [f"{indent}if {op.args[0]}:", gives, f"{indent}    {op.name}"]
     if op.name in TELLS:
         return [indent + tells.written(op)]
     if op.name == "return":
@@ -107,19 +111,15 @@ def _loop(op: Op, indent: str) -> list[str]:
         bounds = second if (first, op.attr) == ("0", 1) else f"{first}, {second}"
         bounds += "" if op.attr == 1 else f", {op.attr}"
         lines.append(f"{indent}for {body.params[0]} in range({bounds}):")
-    for each in body.ops:
-        if each.name not in ("break", "continue"):
-            lines += _op(each, more)
-            continue
-        gives = f"{more}    {names} = {', '.join(each.args[1:])}"
-        lines += [f"{more}if {each.args[0]}:", gives, f"{more}    {each.name}"]
+    lines += _block(body, more, names)
     return [*lines, f"{more}{names} = {', '.join(body.gives)}", f"{indent}{', '.join(op.results)} = {names}"]
 
 
-def _branch(op: Op, indent: str) -> list[str]:
-    lines = []
+def _branch(op: Op, indent: str, carried: str) -> list[str]:
+    before = [f"{indent}{', '.join(op.results)} = {', '.join(map(str, op.args[1:]))}"]
+    lines = before if len(op.args) > 1 else []
     for head, region in zip((f"if {op.args[0]}:", "else:"), op.regions, strict=True):
         lines.append(indent + head)
-        lines += _block(region, indent + "    ")
+        lines += _block(region, indent + "    ", carried)
         lines.append(f"{indent}    {', '.join(op.results)} = {', '.join(region.gives)}")
     return lines

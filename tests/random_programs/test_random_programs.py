@@ -104,12 +104,14 @@ def test_every_method_occurs():
     seen: set[str] = set()
     batched: set[str] = set()
 
-    def walk(block: Block) -> None:
+    def walk(block: Block, arms: int = 0) -> None:
         for op in block.ops:
+            if op.name in EXITS and arms:
+                seen.add(f"{op.name} in {'an arm' if arms == 1 else 'arms in arms'}")
             seen.update([op.name, f"{op.name} {op.attr}" if op.name == "while" else op.name])
             batched.update([op.name] * any(each.batch for each in op.types))
             for region in op.regions:
-                walk(region)
+                walk(region, arms + 1 if op.name == "cond" else 0)
 
     programs = [generate(seed) for seed in range(COUNT + MORE)]
     for program in programs:
@@ -118,6 +120,7 @@ def test_every_method_occurs():
     named = """arg id count int dim blocks k full zeros sign clamp copysign isnan isinf isfinite chance loop
     fold cond scale_blocks tile"""
     wanted = {*named.split(), *(f"while {form}" for form in WHILES), *STORES, *TELLS, *EXITS}
+    wanted |= {f"{exit_} in an arm" for exit_ in EXITS} | {"break in arms in arms"}
     wanted |= along.NAMES | shapes.MOVES | addressing.NAMES | nibbles.NAMES
     assert wanted <= seen, wanted - seen
     assert {"read", "dot", "add", "sum", "transpose", "select", "loop", "to"} <= batched

@@ -59,6 +59,8 @@ class Writer:
         self.ops: list[Op] = []
         # Whether batches may be picked, and whether the program may end here.
         self.many = self.may_return = False
+        # Draws a way out of the loop around it, if there is one that may be left.
+        self.leave: Callable[[Writer], None] | None = None
 
     def emit(self, name: str, type_: Type, *args: Arg, attr: object = None) -> str:
         """An operation, which of a batch makes a batch."""
