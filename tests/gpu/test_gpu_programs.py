@@ -50,14 +50,14 @@ def test_programs_agree(archs, start):
 
 def test_a_gpu_without_f64_refuses_it_and_runs_the_rest():
     refused = {False: 0, True: 0}
-    for seed in range(10):
+    for seed in range(4):
         for doubles in refused:
             program = generate(seed, doubles=doubles)
             outcome = check(program, OnSimulator("apple7"))
             assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{reproduction(program)}"
             assert has_doubles(program) <= doubles
             refused[doubles] += outcome.kind == "refused"
-    assert refused[True] >= 8 and refused[False] <= 2
+    assert refused[True] >= 3 and not refused[False]
 
 
 FORCED = [
