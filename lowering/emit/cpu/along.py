@@ -76,7 +76,7 @@ class AlongWriter:
 
         def own(number: Value) -> tuple[Value, Lanes]:
             column = function.sub(columns - width, number) if how.reverse else number
-            values = _values(item, place.at(column))
+            values = _values(item, place.look(column))
             for bit, mask in enumerate(masks):
                 lanes = [_before(lane, 1 << bit, width, how.reverse) for lane in range(width)]
                 moved = _shuffled(arithmetic, dtypes, values, lanes)
@@ -118,12 +118,12 @@ class AlongWriter:
         dtypes, function, many = _dtypes(item), how.function, len(item.node.args)
         arithmetic, beside = self.scope.arithmetic(width), min(_BESIDE, columns // width)
         add = self.scope.function.add
-        first = [_values(item, place.at(number * width)) for number in range(beside)]
+        first = [_values(item, place.look(number * width)) for number in range(beside)]
 
         def turn(column: Value, totals: list[str]) -> Sequence[str]:
             given: list[str] = []
             for number in range(beside):
-                values = _values(item, place.at(add(column, number * width)))
+                values = _values(item, place.look(add(column, number * width)))
                 given += combine(arithmetic, function, totals[number * many : (number + 1) * many], values)
             return given
 
@@ -144,7 +144,7 @@ class AlongWriter:
         single = arithmetic.with_width(1)
 
         def whole(column: Value) -> Lanes:
-            return _tree(arithmetic, function, dtypes, _values(item, place.at(column)), neighbours=True)
+            return _tree(arithmetic, function, dtypes, _values(item, place.look(column)), neighbours=True)
 
         def turn(column: Value, before: list[str]) -> Sequence[str]:
             return combine(single, function, before, whole(column))
@@ -170,7 +170,7 @@ class AlongWriter:
             place.prepare(item.node.args)
 
             def in_columns(column: Value, _: list[str]) -> Sequence[str]:
-                values = _values(item, place.at(column))
+                values = _values(item, place.look(column))
                 if not first:
                     near = [scope.address(home, before, before, column) for home in homes]
                     totals = [load_buffer(scope, *pair, width) for pair in zip(homes, near, strict=True)]

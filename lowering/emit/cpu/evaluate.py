@@ -50,7 +50,7 @@ class Pass:
         def take(column: Value, width: int) -> str:
             place = RowPlace(self, row, local, width, stretches=node.shape[1] > 1)
             place.prepare((node,))
-            return replace(place.at(column), looks=True).value(node)
+            return place.look(column).value(node)
 
         return take
 
@@ -144,6 +144,10 @@ class RowPlace:
         return Place(
             self.shared, self.row, self.local, column, self.width, self, masks=None if inside else {}
         )
+
+    def look(self, column: Value) -> Place:
+        """The vector of columns from ``column`` on, whose reads look whether an edge crosses them."""
+        return replace(self.at(column), looks=True)
 
     def inside(self, columns: Value, step: int, more: Iterable[Line]) -> Value:
         """How many columns, a multiple of ``step``, lie inside all tensors that the row touches."""

@@ -81,7 +81,7 @@ class _Along:
         columns, keep = operand.shape[1], self.how.keep
 
         def load(column: Value, _: list[str]) -> Sequence[str]:
-            value = place.at(column).value(operand)
+            value = place.look(column).value(operand)
             indices = scope.function.emit(
                 f"add {self._of(I32)} {self._splat(column)}, {numbers('i32', width)}"
             )
@@ -107,7 +107,7 @@ class _Along:
         def load(row: Value, _: list[str]) -> Sequence[str]:
             place = RowPlace(self.shared, row, row, width)
             place.prepare((operand,))
-            self.network.store(row, self._keys(place.at(column).value(operand), self._splat(row)))
+            self.network.store(row, self._keys(place.look(column).value(operand), self._splat(row)))
             return ()
 
         def store(row: Value, _: list[str]) -> Sequence[str]:
