@@ -86,7 +86,7 @@ def test_products_are_of_every_kind():
 
 def test_decorated_kernels_agree():
     """The same with operators, subscripts, ``for`` and ``if`` in a decorated kernel."""
-    for seed in range(COUNT, COUNT + 40):
+    for seed in range(COUNT, COUNT + 30):
         program = generate(seed)
         outcome = check(program, on_device_decorated)
         assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{render_kernel(program)}"
@@ -271,10 +271,10 @@ def test_operations_that_no_store_needs_are_left_out():
     assert all(op.name in STORES or used.intersection(op.results) for op in body.ops)
 
 
-@pytest.mark.parametrize("execute", [by_interpreter, by_simplified_interpreter])
-def test_the_tile_ir_means_the_same(execute):
+@pytest.mark.parametrize("execute, step", [(by_interpreter, 2), (by_simplified_interpreter, 1)])
+def test_the_tile_ir_means_the_same(execute, step):
     """What the reference says, the recorded tile IR says too, before and after the shared passes."""
-    for seed in range(COUNT, COUNT + MORE):
+    for seed in range(COUNT, COUNT + MORE, step):
         program = generate(seed)
         outcome = check(program, execute)
         assert outcome.problem is None, f"seed {seed}: {outcome.problem}\n{reproduction(program)}"
