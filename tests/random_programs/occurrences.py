@@ -1,6 +1,10 @@
 """How often operations of the tile IR, and their options, occur in random programs.
 
 ``python tests/random_programs/occurrences.py [--count 300]`` lists them, the rarest first.
+
+Not drawn is what the trace makes of operations that are: ``any``, ``all``, ``mod``, ``pow`` of indices and of
+integers, ``each`` and ``map`` of batches, ``tile.unroll`` and helpers; what is tested by itself: steps of
+loops that are known when they run, constants of integer and narrow types, seeds of ``random`` out of data.
 """
 
 from __future__ import annotations
