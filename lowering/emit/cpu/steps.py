@@ -26,7 +26,7 @@ from gizml_tile.lowering.emit.cpu.panels import Packer, transpose_block
 from gizml_tile.lowering.emit.cpu.schedule import Buffer, Group, Step, Task
 from gizml_tile.lowering.emit.cpu.scope import Scope, register_dtype
 from gizml_tile.lowering.emit.cpu.shapes import DotShape
-from gizml_tile.lowering.emit.cpu.streams import Streams
+from gizml_tile.lowering.emit.cpu.streams import Streams, copy_row, is_copy
 from gizml_tile.lowering.emit.cpu.totals import (
     accumulate,
     combine,
@@ -186,7 +186,13 @@ class GroupWriter:
             if place.lines or lines:
                 edge = place.inside(columns, unroll * width, lines.values())
                 free = partial(in_columns, inside=True)
-                totals = function.loop(0, edge, unroll * width, free, initial)
+                turns = partial(function.loop, 0, edge, unroll * width, free, initial)
+                copied = _copied_line(tasks, place) if streams and past else None
+                if copied is not None and is_copy(lines[tasks[0]], copied, columns):
+                    copy_row(function, past, lines[tasks[0]], copied, edge, turns)
+                    totals = []
+                else:
+                    totals = turns()
                 initial = [(kind, total) for (kind, _), total in zip(initial, totals, strict=True)]
             vectors = unroll if reductions or edge == 0 else 1
             rest = partial(in_columns, vectors=vectors)
@@ -456,6 +462,13 @@ def _roots(task: Task) -> tuple[Node, ...]:
         case "scatter":
             return tuple(arg for arg in task.node.args if arg.is_tile)
     return (task.node.args[0],)
+
+
+def _copied_line(tasks: Sequence[Task], place: RowPlace) -> Line | None:
+    """What a pass of a single store reads, if that is all it does in a row."""
+    node = tasks[0].node.args[0]
+    chooses = node.op == "gather" and place.shared.addresses[node].chooses
+    return place.lines.get(node) if len(tasks) == 1 and not chooses else None
 
 
 def _scatters(scope: Scope, tasks: Sequence[Task]) -> dict[Task, Addresses]:
