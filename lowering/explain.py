@@ -61,6 +61,8 @@ def explain(
 def _launch(plan: Plan, kernel: Kernel) -> Iterator[str]:
     facts = plan.target.facts
     chosen = "as asked" if plan.program.warps else "chosen by the largest tile"
+    if plan.overlaps and not plan.program.warps:
+        chosen += " and what neighbouring reads share"
     yield f"{_count(plan.warps, 'warp')} of {facts.lanes} threads run a program ({chosen})"
     if plan.specialised is not None:
         yield from _roles(plan)

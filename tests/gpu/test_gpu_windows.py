@@ -62,7 +62,11 @@ def test_threads_have_lines_that_share_what_they_load():
     for sizes, warps in (((16, 256), 4), ((32, 128), 4), ((64, 128), 8), ((8, 128), 1)):
         constants = dict(zip(("BM", "BN"), sizes, strict=True))
         text = str(window_cases.nine_points.explain(x, x.copy(), kind="cuda", arch="sm_90a", **constants))
-        assert f"{warps} warp" in text.splitlines()[3], text.splitlines()[3]
+        line = text.splitlines()[3]
+        assert (
+            f"{warps} warp" in line
+            and "(chosen by the largest tile and what neighbouring reads share)" in line
+        )
 
 
 def test_neighbouring_blocks_and_numbers_have_nothing_in_common():
