@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gizml_tile.index_bits import Starts, farthest, starts
 from gizml_tile.layout import Linear, vector_width
 from gizml_tile.lowering.planning.accesses import scattered, why_not
 from gizml_tile.lowering.planning.classes import Uses
@@ -78,7 +79,7 @@ def find_overlaps(
     Those are blocks of one size and pad whose places differ by a few elements, that stand in one region with
     nothing stored to their tensor in between, and that products do not take.
     """
-    stored = stored_tensors(program)
+    stored, begins = stored_tensors(program), starts(program)
     found: list[Overlap] = []
 
     def visit(region: Region) -> None:
@@ -95,7 +96,8 @@ def find_overlaps(
                 assert isinstance(view, View)
                 terms, numbers = _where(node, view)
                 key = (view.tensor, view.block, repr(view.pad), terms, version[view.tensor])
-                if view.own == view.block and not any(user.op == "dot" for user, _ in uses.of(node)):
+                multiplied = any(user.op == "dot" for user, _ in uses.of(node))
+                if view.own == view.block and not multiplied and not _is_cut(node, view, begins):
                     groups.setdefault(key, []).append((node, numbers))
         for group in groups.values():
             found.extend(_near(group, facts))
@@ -114,6 +116,12 @@ def _where(node: Node, view: View) -> tuple[object, tuple[int, ...]]:
     return (before, tuple(place.terms for place in places[first:])), tuple(
         place.number for place in places[first:]
     )
+
+
+def _is_cut(node: Node, view: View, begins: Starts) -> bool:
+    """Whether a block that is too far outside for 64 bits begins elsewhere than its number times its size."""
+    coordinates = zip(node.args[len(node.args) - len(view.block) :], view.block, strict=True)
+    return view.mode == "at" and any(farthest(each, size, begins) is not None for each, size in coordinates)
 
 
 def _near(group: list[tuple[Node, tuple[int, ...]]], facts: Mapping[Node, AccessFacts]) -> Iterator[Overlap]:

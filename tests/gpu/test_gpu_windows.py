@@ -69,6 +69,21 @@ def test_threads_have_lines_that_share_what_they_load():
         )
 
 
+def test_blocks_that_may_begin_too_far_away_for_64_bits_stay_apart():
+    @tile.kernel(grid=1)
+    def told(p, x, places, y):
+        X = p.read(x, [128])
+        i = p.read(places, [1]).index([0])
+        p.write(y, [128])[0] = X[i] + X.window([i * 128 + 1])
+
+    x, y = np.arange(512, dtype=np.float32), np.zeros(128, np.float32)
+    for place, wanted in ((1, x[128:256] + x[129:257]), (1 << 57, x[1:129])):
+        places = np.array([place], np.int64)
+        assert "together" not in str(told.explain(x, places, y, kind="cuda", arch="sm_80"))
+        told.simulate(x, places, y, kind="cuda", arch="sm_80")
+        assert np.array_equal(y, wanted)
+
+
 def test_neighbouring_blocks_and_numbers_have_nothing_in_common():
     @tile.kernel(grid=lambda y, **_: (y.shape[1] // 256, y.shape[0] // 16))
     def weighted(p, x, w, bias, y):
